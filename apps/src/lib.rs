@@ -1,0 +1,2 @@
+//! What the `spinwire` command is made of.
+#![deny(unsafe_code)]
