@@ -1,3 +1,21 @@
 //! The deciding half of Spinwire: no operating system, no allocator, no clock.
+//!
+//! Events come in, actions go out; time is an argument, memory is handed in. The same code runs over verbs, over
+//! shared memory and under test fakes.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`config`] | every limit, with its reason |
+//! | [`time`], [`id`] | stamps, handles and work ids |
+//! | [`pool`] | buffers over given memory |
+//! | [`cm`] | the connection state machine as a table |
+//! | [`fabric`] | the seams to a platform: data path and connection path |
 #![no_std]
 #![deny(unsafe_code)]
+
+pub mod cm;
+pub mod config;
+pub mod fabric;
+pub mod id;
+pub mod pool;
+pub mod time;

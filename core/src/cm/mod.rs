@@ -1,0 +1,3 @@
+//! The connection manager's half that decides: events in, transitions looked up, actions out.
+
+pub mod event;

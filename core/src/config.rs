@@ -1,0 +1,231 @@
+//! Every limit in one place, each with its reason.
+
+use crate::id::INDEX_MASK;
+use crate::time::Nanos;
+
+/// Connections one engine can hold: a work id has 16 bits for the slot.
+pub const CONNS_MAX: usize = 1 << 16;
+
+/// Buffers one pool can hold: a work id has 20 bits for the buffer.
+pub const POOL_BUFFERS_MAX: usize = INDEX_MASK as usize + 1;
+
+/// Messages in flight per connection and direction. Credits travel in 16 bits, and a queue of four times the depth has
+/// to stay within what devices offer (`max_qp_wr`, 16 Ki on common cards).
+pub const DEPTH_MAX: u32 = 4_096;
+
+/// Largest message in bytes. RC allows 2^31; 8 MiB is what every device seen so far takes.
+pub const MESSAGE_BYTES_MAX: u32 = 8 << 20;
+
+/// Private data a program may pass with a connect request on an RC queue pair (rdma_connect(3); 57 is EINVAL).
+pub const CONNECT_PRIVATE_DATA_MAX: usize = 56;
+
+/// Private data of any connection event, at most: what an accept may carry on InfiniBand and RoCE.
+pub const PRIVATE_DATA_MAX: usize = 196;
+
+/// Completions taken from a queue in one go. 32 entries of a completion fit in two 1 KiB stack frames, and a batch of
+/// 32 already hides the cost of the call.
+pub const BATCH_MAX: usize = 32;
+
+/// Sends between two signalled ones, at most: what one completion then retires.
+pub const SIGNAL_EVERY_MAX: u32 = 32;
+
+/// Send slots left beyond the application's and the answers', for one credit update and one goodbye.
+const CONTROL_SLOTS: u32 = 2;
+
+/// Extra sends an application may queue beyond `2 x depth`, so that a depth of 1 still signals only every few sends.
+const APP_SLOTS_EXTRA: u32 = 6;
+
+const _: () = assert!(
+    DEPTH_MAX < u16::MAX as u32 / 2,
+    "credits for a whole window must fit in 16 bits"
+);
+const _: () = assert!(
+    Sizing::of(DEPTH_MAX).send_slots < INDEX_MASK / 2,
+    "a send's sequence number must be unambiguous within its 20 bits",
+);
+const _: () = assert!(
+    Sizing::of(1).signal_every + 1 < Sizing::of(1).app_slots,
+    "unsignalled sends must never fill a queue"
+);
+
+/// Who speaks at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Another Spinwire: limits are negotiated in the private data, credits ride in immediate data.
+    #[default]
+    Spinwire,
+    /// Any rdma_cm program: plain sends, nothing added, no credits. The peer has to have receives posted; the
+    /// receiver-not-ready timer is the only back-stop.
+    Raw,
+}
+
+/// How long each step may take before the connection is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Address resolution, and again route resolution.
+    pub resolve: Nanos,
+    /// From the connect request to the answer; on the passive side from accept to established.
+    pub connect: Nanos,
+    /// For sends still in flight when the application closes.
+    pub linger: Nanos,
+    /// For posted work to come back after the disconnect.
+    pub drain: Nanos,
+}
+
+impl Default for Timeouts {
+    /// Resolve 3 s (a missing neighbour is reported by the kernel after 2.3 s), connect 5 s, linger 2 s, drain 500 ms.
+    fn default() -> Self {
+        Self {
+            resolve: Nanos::from_secs(3),
+            connect: Nanos::from_secs(5),
+            linger: Nanos::from_secs(2),
+            drain: Nanos::from_millis(500),
+        }
+    }
+}
+
+/// What an engine is set up with. Fixed for its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who speaks at the other end.
+    pub mode: Mode,
+    /// Messages in flight per connection and direction, 1 to [`DEPTH_MAX`].
+    pub depth: u32,
+    /// Largest message in either direction in bytes, 1 to [`MESSAGE_BYTES_MAX`]. Buffers are at least this long.
+    pub message_bytes_max: u32,
+    /// Payloads up to this many bytes are copied into the work request (`IBV_SEND_INLINE`); what the device granted.
+    pub inline_bytes_max: u32,
+    /// Limits on waiting.
+    pub timeouts: Timeouts,
+}
+
+impl Config {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// Names the field, the value asked and the range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let in_range = |name, asked: u32, max: u32| match asked {
+            0 => Err(ConfigError { name, asked, max }),
+            _ if asked > max => Err(ConfigError { name, asked, max }),
+            _ => Ok(()),
+        };
+        in_range("depth", self.depth, DEPTH_MAX)?;
+        in_range("message size", self.message_bytes_max, MESSAGE_BYTES_MAX)
+    }
+
+    /// The queue and buffer counts that follow from the depth.
+    pub const fn sizing(&self) -> Sizing {
+        Sizing::of(self.depth)
+    }
+}
+
+/// A value of [`Config`] is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} of {asked} is out of range: 1 to {max}")]
+pub struct ConfigError {
+    /// Which value.
+    pub name: &'static str,
+    /// What was asked.
+    pub asked: u32,
+    /// The largest value accepted.
+    pub max: u32,
+}
+
+/// Queue and buffer counts per connection: one depth sizes send queue, receive queue, pools and credits together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizing {
+    /// Receives kept posted: the depth, and one kept for control messages so that credit updates cannot deadlock.
+    pub recv_posted: u32,
+    /// Receive buffers per connection: the posted ones, and as many as there can be answers in place under way.
+    pub recv_buffers: u32,
+    /// Sends the application may have queued or unretired.
+    pub app_slots: u32,
+    /// Send queue slots, a power of two: application, answers in place, control.
+    pub send_slots: u32,
+    /// Send buffers per connection: one for each application slot.
+    pub send_buffers: u32,
+    /// At least every n-th send is signalled.
+    pub signal_every: u32,
+    /// Of the sends that hold a buffer until retired, at least every n-th is signalled.
+    pub signal_every_held: u32,
+}
+
+impl Sizing {
+    /// The counts for `depth` messages in flight.
+    pub const fn of(depth: u32) -> Self {
+        let recv_posted = depth + 1;
+        let recv_buffers = recv_posted + depth;
+        let app_slots = 2 * depth + APP_SLOTS_EXTRA;
+        let send_slots = (app_slots + recv_buffers + CONTROL_SLOTS).next_power_of_two();
+        // The unsignalled tail plus a full window must fit into the application's slots.
+        let every = app_slots - depth - 2;
+        let signal_every = if every < SIGNAL_EVERY_MAX {
+            every
+        } else {
+            SIGNAL_EVERY_MAX
+        };
+        let held = depth / 2;
+        let signal_every_held = if held == 0 {
+            1
+        } else if held < signal_every {
+            held
+        } else {
+            signal_every
+        };
+        Self {
+            recv_posted,
+            recv_buffers,
+            app_slots,
+            send_slots,
+            send_buffers: app_slots,
+            signal_every,
+            signal_every_held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn every_depth_keeps_its_promises() {
+        for depth in 1..=DEPTH_MAX {
+            let s = Sizing::of(depth);
+            assert!(s.send_slots.is_power_of_two());
+            assert!(s.send_slots >= s.app_slots + s.recv_buffers + CONTROL_SLOTS);
+            assert!(
+                s.signal_every >= 1 && depth + s.signal_every < s.app_slots,
+                "depth {depth}: {s:?}"
+            );
+            assert!(s.signal_every_held >= 1 && s.signal_every_held <= depth.max(1));
+        }
+    }
+
+    #[test]
+    fn out_of_range_names_value_and_limit() {
+        let mut config = Config {
+            mode: Mode::Raw,
+            depth: 0,
+            message_bytes_max: 64,
+            inline_bytes_max: 0,
+            timeouts: Timeouts::default(),
+        };
+        assert_eq!(
+            config.check().unwrap_err().to_string(),
+            "depth of 0 is out of range: 1 to 4096"
+        );
+        config.depth = 1;
+        config.message_bytes_max = MESSAGE_BYTES_MAX + 1;
+        assert!(
+            config
+                .check()
+                .unwrap_err()
+                .to_string()
+                .starts_with("message size of 8388609")
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Handles that cannot be confused: connections with a generation, work ids that find their owner without a map.
+
+use core::fmt;
+
+/// Names one connection for the whole life of the process.
+///
+/// The low 16 bits are the slot in the connection table, the high 48 bits the generation of that slot. A slot that is
+/// used a million times a second repeats its generation after nine years, so a stale handle is recognised, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnId(u64);
+
+impl ConnId {
+    /// Generations count from 1, so the all-zero value is never a live connection.
+    pub(crate) const fn new(slot: u16, generation: u64) -> Self {
+        debug_assert!(generation != 0 && generation <= GENERATION_MAX);
+        Self((generation << SLOT_BITS) | slot as u64)
+    }
+
+    /// The slot in the connection table.
+    pub const fn slot(self) -> usize {
+        (self.0 & SLOT_MASK) as usize
+    }
+
+    /// Which life of the slot this is, from 1.
+    pub const fn generation(self) -> u64 {
+        self.0 >> SLOT_BITS
+    }
+
+    /// The handle as one word, for a place that holds only words (the context of an rdma_cm id).
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The inverse of [`ConnId::to_bits`]; `None` for words that no handle has.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        if bits >> SLOT_BITS == 0 { None } else { Some(Self(bits)) }
+    }
+}
+
+impl fmt::Debug for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "conn {}.{}", self.slot(), self.generation())
+    }
+}
+
+impl fmt::Display for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What a work request was posted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkKind {
+    /// A posted receive; the index names the buffer in the receive pool.
+    Recv,
+    /// A posted send; the index is the low 20 bits of its sequence number on the connection.
+    Send,
+}
+
+/// The 64 bits of a work request's `wr_id`.
+///
+/// ```text
+///  63        44 43    40 39                  16 15          0
+/// |   index    |  kind  |  generation, low 24  |    slot     |
+/// ```
+///
+/// A completion carries it back unchanged, also a failed one (ibv_poll_cq(3)), so its owner is found by a shift. The
+/// generation tells a completion of an earlier life of the slot; 2^24 lives would have to pass while it is in flight
+/// for it to be mistaken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkId(u64);
+
+impl WorkId {
+    /// Packs the parts; `index` keeps its low 20 bits.
+    pub const fn new(conn: ConnId, kind: WorkKind, index: u32) -> Self {
+        let kind = match kind {
+            WorkKind::Recv => 1,
+            WorkKind::Send => 2,
+        };
+        let index = (index & INDEX_MASK) as u64;
+        Self((index << INDEX_SHIFT) | (kind << KIND_SHIFT) | (conn.0 & TAG_MASK))
+    }
+
+    /// The word as the device carries it.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// Takes a word from a completion. Any word is accepted; [`WorkId::kind`] tells whether it is one of ours.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The slot in the connection table.
+    pub const fn slot(self) -> usize {
+        (self.0 & SLOT_MASK) as usize
+    }
+
+    /// Whether this work id belongs to exactly this life of the connection's slot.
+    pub const fn is_of(self, conn: ConnId) -> bool {
+        self.0 & TAG_MASK == conn.0 & TAG_MASK
+    }
+
+    /// What was posted; `None` for a word that no work id of ours has.
+    pub const fn kind(self) -> Option<WorkKind> {
+        match (self.0 >> KIND_SHIFT) & 0xf {
+            1 => Some(WorkKind::Recv),
+            2 => Some(WorkKind::Send),
+            _ => None,
+        }
+    }
+
+    /// Buffer index of a receive, low 20 bits of the sequence number of a send.
+    pub const fn index(self) -> u32 {
+        (self.0 >> INDEX_SHIFT) as u32 & INDEX_MASK
+    }
+}
+
+impl fmt::Debug for WorkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generation = (self.0 & TAG_MASK) >> SLOT_BITS;
+        write!(
+            f,
+            "{:?} #{} of slot {} life {}",
+            self.kind(),
+            self.index(),
+            self.slot(),
+            generation
+        )
+    }
+}
+
+/// A listener, as numbered by the control side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// A connection request that waits for an answer, as numbered by the control side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u32);
+
+/// A place to connect to, as numbered by the control side: names are resolved before the loop starts, because a
+/// look-up can block for seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointId(pub u32);
+
+const SLOT_BITS: u32 = 16;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+/// Largest generation: 48 bits.
+pub(crate) const GENERATION_MAX: u64 = (1 << 48) - 1;
+const TAG_MASK: u64 = (1 << 40) - 1;
+const KIND_SHIFT: u32 = 40;
+const INDEX_SHIFT: u32 = 44;
+/// 20 bits: what a work id can carry of a buffer index or a sequence number.
+pub(crate) const INDEX_MASK: u32 = (1 << 20) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_id_gives_back_what_went_in() {
+        for (slot, generation, index) in [(0, 1, 0), (65_535, GENERATION_MAX, INDEX_MASK), (7, 1 << 24, 12_345)] {
+            let conn = ConnId::new(slot, generation);
+            for kind in [WorkKind::Recv, WorkKind::Send] {
+                let work = WorkId::from_bits(WorkId::new(conn, kind, index).to_bits());
+                assert_eq!(
+                    (work.slot(), work.kind(), work.index()),
+                    (slot as usize, Some(kind), index)
+                );
+                assert!(work.is_of(conn));
+            }
+        }
+    }
+
+    #[test]
+    fn another_life_of_the_slot_is_told_apart() {
+        let work = WorkId::new(ConnId::new(3, 9), WorkKind::Recv, 1);
+        assert!(!work.is_of(ConnId::new(3, 10)));
+        assert!(!work.is_of(ConnId::new(4, 9)));
+    }
+
+    #[test]
+    fn foreign_words_are_recognised() {
+        assert_eq!(WorkId::from_bits(0).kind(), None);
+        assert_eq!(WorkId::from_bits(u64::MAX).kind(), None);
+        assert_eq!(ConnId::from_bits(0xffff), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! The two states of a buffer that is not free.
+
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+
+/// Which pool a buffer is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The receive pool; also a received message that is sent back in place.
+    Recv,
+    /// The send pool.
+    Send,
+}
+
+/// A buffer in the program's hands: its bytes may be read and written, the device does not know of it.
+///
+/// Give it back with [`Pool::release`](super::Pool::release) or to the device with [`Pool::lend`](super::Pool::lend).
+/// Dropping it leaks the buffer until the pool itself goes, which [`Pool::free`](super::Pool::free) then shows.
+#[derive(Debug)]
+#[must_use = "a dropped buffer is lost to its pool"]
+pub struct Buf<'m> {
+    pub(super) start: NonNull<u8>,
+    pub(super) len: u32,
+    pub(super) index: u32,
+    pub(super) memory: PhantomData<&'m mut [u8]>,
+}
+
+// SAFETY: a Buf is the exclusive right to `len` bytes of the memory borrowed for 'm, like the `&'m mut [u8]` its
+// PhantomData stands for, and that is Send. `start` points nowhere else (kept by Pool::buf).
+unsafe impl Send for Buf<'_> {}
+
+impl Deref for Buf<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` points to `len` initialised bytes inside the memory the pool borrowed for 'm, and this Buf is
+        // the only handle to them: the pool makes one Buf per index at a time (Pool::buf's callers see to that).
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Buf<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in deref, and `&mut self` makes this the only slice.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+/// A buffer in the device's hands. Not a pointer: an offset into the registered region, which the fabric that
+/// registered it turns into an address.
+#[derive(Debug)]
+pub struct Lease {
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) index: u32,
+    pub(super) from: Direction,
+}
+
+impl Lease {
+    /// Where the buffer starts in the registered region, in bytes.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The buffer's length in bytes.
+    pub const fn capacity(&self) -> u32 {
+        self.len
+    }
+
+    /// The buffer's number in its pool.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The pool it is from.
+    pub const fn from(&self) -> Direction {
+        self.from
+    }
+}
