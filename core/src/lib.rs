@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`config`] | every limit, with its reason |
 //! | [`time`], [`id`] | stamps, handles and work ids |
+//! | [`ring`], [`sync`] | a queue between two threads, over given memory |
 //! | [`pool`] | buffers over given memory |
 //! | [`cm`] | the connection state machine as a table |
 //! | [`fabric`] | the seams to a platform: data path and connection path |
@@ -18,4 +19,6 @@ pub mod config;
 pub mod fabric;
 pub mod id;
 pub mod pool;
+pub mod ring;
+pub mod sync;
 pub mod time;

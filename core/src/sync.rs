@@ -1,0 +1,112 @@
+//! Atomics and cells: the one file that names them.
+//!
+//! A normal build uses `core`; under `cfg(loom)` the same names are loom's, so that the model checker sees every atomic
+//! access and every access to a slot. Nothing else in this crate mentions either.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_TARGET_DIR=target/loom \
+//!     cargo test -p spinwire-core --release --test loom_ring
+//! ```
+#![allow(unsafe_code)]
+
+use core::mem::MaybeUninit;
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// A value alone on its cache lines, so that two cores which write two of these never fight over one line.
+///
+/// 128 bytes and not 64, because x86 fetches lines in pairs and some arm64 cores have lines of 128 bytes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CacheLine<T>(pub T);
+
+/// Room for one item, written by one thread and taken by another.
+///
+/// In a normal build this is exactly a `MaybeUninit<T>`: same size, same alignment, no flag. Who may touch it, and
+/// when, is decided by the indices of the ring that owns it. Dropping a slot does not drop an item left in it.
+#[cfg(not(loom))]
+#[repr(transparent)]
+pub struct Slot<T>(MaybeUninit<T>);
+
+/// Room for one item, written by one thread and taken by another. Under loom every access is recorded and checked.
+#[cfg(loom)]
+pub struct Slot<T>(loom::cell::UnsafeCell<MaybeUninit<T>>);
+
+#[cfg(not(loom))]
+impl<T> Slot<T> {
+    /// An empty slot.
+    pub const fn new() -> Self {
+        Slot(MaybeUninit::uninit())
+    }
+
+    /// Views uninitialised memory, such as a part of a hugepage arena, as empty slots. Costs nothing.
+    pub fn from_uninit(memory: &mut [MaybeUninit<T>]) -> &mut [Slot<T>] {
+        let (data, len) = (memory.as_mut_ptr(), memory.len());
+        // SAFETY: `Slot<T>` is a transparent wrapper of `MaybeUninit<T>`, so pointer and length stay valid, and the
+        // exclusive borrow of `memory` passes to the result.
+        unsafe { core::slice::from_raw_parts_mut(data.cast::<Slot<T>>(), len) }
+    }
+
+    /// Puts `item` in. An item that was there before is forgotten, not dropped.
+    #[inline(always)]
+    pub fn write(&mut self, item: T) {
+        self.0.write(item);
+    }
+
+    /// Moves the item out.
+    ///
+    /// # Safety
+    /// The slot holds an item, and the caller never takes it a second time.
+    #[inline(always)]
+    pub unsafe fn take(&mut self) -> T {
+        // SAFETY: the caller says that an item is there, and that this is its only move out.
+        unsafe { self.0.assume_init_read() }
+    }
+}
+
+#[cfg(loom)]
+impl<T> Slot<T> {
+    /// An empty slot.
+    pub fn new() -> Self {
+        Slot(loom::cell::UnsafeCell::new(MaybeUninit::uninit()))
+    }
+
+    /// Puts `item` in. An item that was there before is forgotten, not dropped.
+    pub fn write(&mut self, item: T) {
+        self.0.with_mut(|slot| {
+            // SAFETY: `self` is borrowed exclusively, so the cell's pointer is valid and nobody else uses it; loom
+            // fails the model if another thread does.
+            unsafe { (*slot).write(item) };
+        });
+    }
+
+    /// Moves the item out.
+    ///
+    /// # Safety
+    /// The slot holds an item, and the caller never takes it a second time.
+    pub unsafe fn take(&mut self) -> T {
+        // SAFETY: as above for the pointer; the caller says that an item is there, and that this is its only move out.
+        self.0.with_mut(|slot| unsafe { (*slot).assume_init_read() })
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Slot::new()
+    }
+}
+
+impl<T> core::fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Slot<[u8; 3]>>() == 3 && align_of::<Slot<u64>>() == align_of::<u64>());
+    assert!(size_of::<CacheLine<u8>>() == 128 && align_of::<CacheLine<u8>>() == 128);
+};
