@@ -99,11 +99,7 @@ fn array_queue(cores: CorePair, items: u64, batch: usize) -> Duration {
         (queue.clone(), queue)
     };
     cores.time(
-        move || {
-            produce(items, batch, |items| {
-                items.iter().take_while(|&&item| producer.push(item).is_ok()).count()
-            })
-        },
+        move || produce(items, batch, |items| items.iter().take_while(|&&item| producer.push(item).is_ok()).count()),
         move || consume(items, batch, |to| fill(to, || consumer.pop())),
     )
 }
@@ -113,11 +109,7 @@ fn heapless(cores: CorePair, items: u64, batch: usize) -> Duration {
     let mut queue = heapless::spsc::Queue::<u64, CAPACITY>::new();
     let (mut producer, mut consumer) = queue.split();
     cores.time(
-        move || {
-            produce(items, batch, |items| {
-                items.iter().take_while(|&&item| producer.enqueue(item).is_ok()).count()
-            })
-        },
+        move || produce(items, batch, |items| items.iter().take_while(|&&item| producer.enqueue(item).is_ok()).count()),
         move || consume(items, batch, |to| fill(to, || consumer.dequeue())),
     )
 }
@@ -133,12 +125,8 @@ fn fill(to: &mut [u64], mut pop: impl FnMut() -> Option<u64>) -> usize {
 
 type Contestant = (&'static str, fn(CorePair, u64, usize) -> Duration);
 
-const CONTESTANTS: [Contestant; 4] = [
-    ("spinwire", spinwire),
-    ("rtrb", rtrb),
-    ("crossbeam_array_queue", array_queue),
-    ("heapless_spsc", heapless),
-];
+const CONTESTANTS: [Contestant; 4] =
+    [("spinwire", spinwire), ("rtrb", rtrb), ("crossbeam_array_queue", array_queue), ("heapless_spsc", heapless)];
 
 fn compare(group: &mut BenchmarkGroup<'_, WallTime>, cores: CorePair, batch: usize) {
     group
@@ -149,9 +137,7 @@ fn compare(group: &mut BenchmarkGroup<'_, WallTime>, cores: CorePair, batch: usi
     for (name, run) in CONTESTANTS {
         // First that it works, all the way round the ring several times; `consume` asserts.
         run(cores, 10 * CAPACITY as u64 + 7, batch);
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| run(cores, rounds * ITEMS, batch))
-        });
+        group.bench_function(name, |bencher| bencher.iter_custom(|rounds| run(cores, rounds * ITEMS, batch)));
     }
 }
 

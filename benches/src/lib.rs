@@ -52,17 +52,9 @@ pub fn machine(cores: CorePair) -> String {
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo
         .lines()
-        .find_map(|line| {
-            line.strip_prefix("model name")?
-                .split_once(": ")
-                .map(|(_, model)| model)
-        })
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, model)| model))
         .unwrap_or("unknown processor");
-    let hypervisor = if cpuinfo.contains(" hypervisor") {
-        "virtual, "
-    } else {
-        ""
-    };
+    let hypervisor = if cpuinfo.contains(" hypervisor") { "virtual, " } else { "" };
     format!(
         "machine: CPUs {} and {} of {} ({hypervisor}{model}), Linux {}, clock {}",
         cores.first.id,

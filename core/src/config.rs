@@ -29,23 +29,20 @@ pub const BATCH_MAX: usize = 32;
 /// Sends between two signalled ones, at most: what one completion then retires.
 pub const SIGNAL_EVERY_MAX: u32 = 32;
 
-/// Send slots left beyond the application's and the answers', for one credit update and one goodbye.
+/// Receives kept posted beyond the depth. With two, a credit update always finds a receive, and credit updates that
+/// answer credit updates die out.
+const CONTROL_RECVS: u32 = 2;
+
+/// Send slots kept beyond the application's and the answers', for one credit update and one goodbye.
 const CONTROL_SLOTS: u32 = 2;
 
-/// Extra sends an application may queue beyond `2 x depth`, so that a depth of 1 still signals only every few sends.
-const APP_SLOTS_EXTRA: u32 = 6;
+/// Sends an application may queue beyond `2 x depth`, so that a depth of 1 can leave a few sends unsignalled too.
+const APP_SLOTS_EXTRA: u32 = 5;
 
-const _: () = assert!(
-    DEPTH_MAX < u16::MAX as u32 / 2,
-    "credits for a whole window must fit in 16 bits"
-);
+const _: () = assert!(DEPTH_MAX + CONTROL_RECVS < u16::MAX as u32, "credits for a whole window must fit in 16 bits");
 const _: () = assert!(
     Sizing::of(DEPTH_MAX).send_slots < INDEX_MASK / 2,
     "a send's sequence number must be unambiguous within its 20 bits",
-);
-const _: () = assert!(
-    Sizing::of(1).signal_every + 1 < Sizing::of(1).app_slots,
-    "unsignalled sends must never fill a queue"
 );
 
 /// Who speaks at the other end.
@@ -135,53 +132,34 @@ pub struct ConfigError {
 /// Queue and buffer counts per connection: one depth sizes send queue, receive queue, pools and credits together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizing {
-    /// Receives kept posted: the depth, and one kept for control messages so that credit updates cannot deadlock.
+    /// Receives kept posted, and the credits the peer starts with: the depth, and two kept for control messages.
     pub recv_posted: u32,
-    /// Receive buffers per connection: the posted ones, and as many as there can be answers in place under way.
+    /// Receive buffers per connection: the posted ones, a depth of answers in place on their way, and the answers
+    /// that have arrived but not been retired by a signalled one yet.
     pub recv_buffers: u32,
     /// Sends the application may have queued or unretired.
     pub app_slots: u32,
-    /// Send queue slots, a power of two: application, answers in place, control.
+    /// Send queue slots, a power of two: application, answers in place (one per receive buffer), control.
     pub send_slots: u32,
     /// Send buffers per connection: one for each application slot.
     pub send_buffers: u32,
-    /// At least every n-th send is signalled.
+    /// Every n-th send is signalled; its completion retires all before it.
     pub signal_every: u32,
-    /// Of the sends that hold a buffer until retired, at least every n-th is signalled.
-    pub signal_every_held: u32,
 }
 
 impl Sizing {
     /// The counts for `depth` messages in flight.
     pub const fn of(depth: u32) -> Self {
-        let recv_posted = depth + 1;
-        let recv_buffers = recv_posted + depth;
+        let signal_every = match depth / 2 {
+            0..4 => 4,
+            4..SIGNAL_EVERY_MAX => depth / 2,
+            _ => SIGNAL_EVERY_MAX,
+        };
+        let recv_posted = depth + CONTROL_RECVS;
+        let recv_buffers = recv_posted + depth + signal_every;
         let app_slots = 2 * depth + APP_SLOTS_EXTRA;
         let send_slots = (app_slots + recv_buffers + CONTROL_SLOTS).next_power_of_two();
-        // The unsignalled tail plus a full window must fit into the application's slots.
-        let every = app_slots - depth - 2;
-        let signal_every = if every < SIGNAL_EVERY_MAX {
-            every
-        } else {
-            SIGNAL_EVERY_MAX
-        };
-        let held = depth / 2;
-        let signal_every_held = if held == 0 {
-            1
-        } else if held < signal_every {
-            held
-        } else {
-            signal_every
-        };
-        Self {
-            recv_posted,
-            recv_buffers,
-            app_slots,
-            send_slots,
-            send_buffers: app_slots,
-            signal_every,
-            signal_every_held,
-        }
+        Self { recv_posted, recv_buffers, app_slots, send_slots, send_buffers: app_slots, signal_every }
     }
 }
 
@@ -198,10 +176,10 @@ mod tests {
             assert!(s.send_slots.is_power_of_two());
             assert!(s.send_slots >= s.app_slots + s.recv_buffers + CONTROL_SLOTS);
             assert!(
-                s.signal_every >= 1 && depth + s.signal_every < s.app_slots,
-                "depth {depth}: {s:?}"
+                depth + s.signal_every < s.app_slots + 1,
+                "a window and the unsignalled tail fill the queue: {s:?}"
             );
-            assert!(s.signal_every_held >= 1 && s.signal_every_held <= depth.max(1));
+            assert!(s.signal_every >= 1 && s.recv_buffers - s.recv_posted >= depth + s.signal_every - 1);
         }
     }
 
@@ -214,18 +192,9 @@ mod tests {
             inline_bytes_max: 0,
             timeouts: Timeouts::default(),
         };
-        assert_eq!(
-            config.check().unwrap_err().to_string(),
-            "depth of 0 is out of range: 1 to 4096"
-        );
+        assert_eq!(config.check().unwrap_err().to_string(), "depth of 0 is out of range: 1 to 4096");
         config.depth = 1;
         config.message_bytes_max = MESSAGE_BYTES_MAX + 1;
-        assert!(
-            config
-                .check()
-                .unwrap_err()
-                .to_string()
-                .starts_with("message size of 8388609")
-        );
+        assert!(config.check().unwrap_err().to_string().starts_with("message size of 8388609"));
     }
 }

@@ -120,14 +120,7 @@ impl WorkId {
 impl fmt::Debug for WorkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let generation = (self.0 & TAG_MASK) >> SLOT_BITS;
-        write!(
-            f,
-            "{:?} #{} of slot {} life {}",
-            self.kind(),
-            self.index(),
-            self.slot(),
-            generation
-        )
+        write!(f, "{:?} #{} of slot {} life {}", self.kind(), self.index(), self.slot(), generation)
     }
 }
 
@@ -164,10 +157,7 @@ mod tests {
             let conn = ConnId::new(slot, generation);
             for kind in [WorkKind::Recv, WorkKind::Send] {
                 let work = WorkId::from_bits(WorkId::new(conn, kind, index).to_bits());
-                assert_eq!(
-                    (work.slot(), work.kind(), work.index()),
-                    (slot as usize, Some(kind), index)
-                );
+                assert_eq!((work.slot(), work.kind(), work.index()), (slot as usize, Some(kind), index));
                 assert!(work.is_of(conn));
             }
         }

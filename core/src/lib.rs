@@ -8,17 +8,25 @@
 //! | [`config`] | every limit, with its reason |
 //! | [`time`], [`id`] | stamps, handles and work ids |
 //! | [`ring`], [`sync`] | a queue between two threads, over given memory |
-//! | [`pool`] | buffers over given memory |
+//! | [`pool`], [`conn`] | buffers and connections over given memory |
 //! | [`cm`] | the connection state machine as a table |
 //! | [`fabric`] | the seams to a platform: data path and connection path |
+//! | [`turn`] | one turn of the loop, generic over the seams and the application's handler |
+//! | [`stats`] | counters |
 #![no_std]
 #![deny(unsafe_code)]
 
 pub mod cm;
 pub mod config;
+pub mod conn;
 pub mod fabric;
 pub mod id;
 pub mod pool;
 pub mod ring;
+pub mod stats;
 pub mod sync;
 pub mod time;
+pub mod turn;
+
+#[cfg(test)]
+mod testing;

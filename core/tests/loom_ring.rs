@@ -48,11 +48,7 @@ fn pop_all(mut consumer: Consumer<'static, Item>) -> Vec<usize> {
 
 #[test]
 fn the_last_item_comes_before_closed() {
-    check(
-        2,
-        |mut producer| push(&mut producer, 7),
-        |consumer| assert_eq!(pop_all(consumer), [7]),
-    );
+    check(2, |mut producer| push(&mut producer, 7), |consumer| assert_eq!(pop_all(consumer), [7]));
 }
 
 #[test]

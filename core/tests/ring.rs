@@ -16,10 +16,7 @@ fn other_sizes_are_refused() {
     for count in [0, 3, 5, 6, 7, 9, 100, 255] {
         let error = split(&mut header, &mut slots::<u8>(count)).map(drop).unwrap_err();
         assert_eq!(error, RingError::NotPowerOfTwo { slots: count });
-        assert_eq!(
-            error.to_string(),
-            format!("ring capacity must be a power of two, got {count}")
-        );
+        assert_eq!(error.to_string(), format!("ring capacity must be a power of two, got {count}"));
     }
 }
 
@@ -39,11 +36,7 @@ fn order_holds_when_the_index_wraps() {
                 producer.push(item).unwrap();
                 assert_eq!((producer.free(), consumer.ready()), (0, count));
                 assert_eq!(producer.push(0), Err(PushError::Full(0)));
-                assert_eq!(
-                    consumer.pop(),
-                    Ok(item - kept),
-                    "capacity {count}, {before_wrap} before the wrap"
-                );
+                assert_eq!(consumer.pop(), Ok(item - kept), "capacity {count}, {before_wrap} before the wrap");
             }
         }
     }
@@ -157,19 +150,11 @@ fn each_item_is_dropped_exactly_once() {
                 assert_eq!(Rc::strong_count(&item), 1 + pushed - popped);
                 if producer_last {
                     drop(consumer);
-                    assert_eq!(
-                        Rc::strong_count(&item),
-                        1 + pushed - popped,
-                        "the first half drops nothing"
-                    );
+                    assert_eq!(Rc::strong_count(&item), 1 + pushed - popped, "the first half drops nothing");
                     drop(producer);
                 } else {
                     drop(producer);
-                    assert_eq!(
-                        Rc::strong_count(&item),
-                        1 + pushed - popped,
-                        "the first half drops nothing"
-                    );
+                    assert_eq!(Rc::strong_count(&item), 1 + pushed - popped, "the first half drops nothing");
                     drop(consumer);
                 }
                 assert_eq!(Rc::strong_count(&item), 1);

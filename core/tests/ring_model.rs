@@ -78,10 +78,7 @@ fn check(capacity: usize, start: usize, ops: &[Op]) {
                 assert!(model.drain(..popped).eq(items[..popped].iter().copied()));
             }
         }
-        assert_eq!(
-            (consumer.ready(), producer.free()),
-            (model.len(), capacity - model.len())
-        );
+        assert_eq!((consumer.ready(), producer.free()), (model.len(), capacity - model.len()));
     }
     drop(producer);
     assert!(consumer.drain(usize::MAX).eq(model));

@@ -1,3 +1,6 @@
 //! The connection manager's half that decides: events in, transitions looked up, actions out.
 
 pub mod event;
+pub mod hello;
+pub mod reason;
+pub mod table;

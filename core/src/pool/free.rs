@@ -82,31 +82,15 @@ impl<'m> Pool<'m> {
             return Err(PoolError::Stride { len, stride });
         }
         if (memory.len() as u64) < buffers as u64 * u64::from(stride) {
-            return Err(PoolError::Memory {
-                buffers,
-                stride,
-                bytes: memory.len(),
-            });
+            return Err(PoolError::Memory { buffers, stride, bytes: memory.len() });
         }
         for (place, slot) in slots.iter_mut().enumerate() {
             // The stack's top is its last place: buffer 0 is taken first.
-            *slot = PoolSlot {
-                lender: 0,
-                free: (buffers - 1 - place) as u32,
-            };
+            *slot = PoolSlot { lender: 0, free: (buffers - 1 - place) as u32 };
         }
         // A `&mut [u8]` is never null; for an empty one the checks above have returned.
         let start = NonNull::from(memory).cast();
-        Ok(Self {
-            start,
-            region_offset,
-            stride,
-            len,
-            from,
-            free: buffers as u32,
-            slots,
-            memory: PhantomData,
-        })
+        Ok(Self { start, region_offset, stride, len, from, free: buffers as u32, slots, memory: PhantomData })
     }
 
     /// Buffers that are free now.
@@ -151,12 +135,7 @@ impl<'m> Pool<'m> {
         assert!(self.is_ours(&buf), "a buffer was lent from a pool it is not from");
         self.slots[buf.index as usize].lender = conn.to_bits();
         let offset = self.region_offset + u64::from(buf.index) * u64::from(self.stride);
-        Lease {
-            offset,
-            len: self.len,
-            index: buf.index,
-            from: self.from,
-        }
+        Lease { offset, len: self.len, index: buf.index, from: self.from }
     }
 
     /// Takes back the buffer a completion names, if exactly `conn` has lent it. `None` for a number the pool does not
@@ -198,12 +177,7 @@ impl<'m> Pool<'m> {
     fn buf(&self, index: u32) -> Buf<'m> {
         // SAFETY: index < slots.len(), so the offset lies within the memory whose length `new` has checked.
         let start = unsafe { self.start.add(index as usize * self.stride as usize) };
-        Buf {
-            start,
-            len: self.len,
-            index,
-            memory: PhantomData,
-        }
+        Buf { start, len: self.len, index, memory: PhantomData }
     }
 }
 
@@ -250,10 +224,7 @@ mod tests {
         assert!(pool.reclaim(0, conn(7)).is_none(), "in the program's hands");
         assert!(pool.reclaim(99, conn(7)).is_none(), "no such buffer");
         assert!(pool.reclaim(1, conn(7)).is_some());
-        assert!(
-            pool.reclaim(1, conn(7)).is_none(),
-            "a second completion for the same work"
-        );
+        assert!(pool.reclaim(1, conn(7)).is_none(), "a second completion for the same work");
     }
 
     #[test]
@@ -265,15 +236,7 @@ mod tests {
             let _ = pool.lend(buf, conn(n % 2));
         }
         assert_eq!(pool.reclaim_all(conn(0)), 5);
-        assert_eq!(
-            (
-                pool.free(),
-                pool.reclaim_all(conn(0)),
-                pool.reclaim_all(conn(1)),
-                pool.free()
-            ),
-            (5, 0, 5, 10)
-        );
+        assert_eq!((pool.free(), pool.reclaim_all(conn(0)), pool.reclaim_all(conn(1)), pool.free()), (5, 0, 5, 10));
     }
 
     #[test]
@@ -301,9 +264,6 @@ mod tests {
             Pool::new(Direction::Send, &mut memory, 0, (0, 32), &mut slots),
             Err(PoolError::Stride { .. })
         ));
-        assert!(matches!(
-            Pool::new(Direction::Send, &mut memory, 0, (8, 8), &mut []),
-            Err(PoolError::Buffers { .. })
-        ));
+        assert!(matches!(Pool::new(Direction::Send, &mut memory, 0, (8, 8), &mut []), Err(PoolError::Buffers { .. })));
     }
 }

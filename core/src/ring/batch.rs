@@ -34,11 +34,7 @@ impl<'p, 'm, T> Reserve<'p, 'm, T> {
     /// `count` slots from the producer's `tail` on must be free.
     #[inline(always)]
     pub(super) fn new(producer: &'p mut Producer<'m, T>, count: usize) -> Self {
-        Reserve {
-            producer,
-            count,
-            written: 0,
-        }
+        Reserve { producer, count, written: 0 }
     }
 
     /// Slots reserved and not written yet.
@@ -125,11 +121,7 @@ impl<'c, 'm, T> Drain<'c, 'm, T> {
     /// `count` items from the consumer's `head` on must be ready.
     #[inline(always)]
     pub(super) fn new(consumer: &'c mut Consumer<'m, T>, count: usize) -> Self {
-        Drain {
-            consumer,
-            left: count,
-            taken: false,
-        }
+        Drain { consumer, left: count, taken: false }
     }
 
     /// Moves items to the start of `items` until one of the two ends, and returns how many.
@@ -191,10 +183,7 @@ impl<T> Drop for Reserve<'_, '_, T> {
 
 impl<T> fmt::Debug for Reserve<'_, '_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reserve")
-            .field("count", &self.count)
-            .field("written", &self.written)
-            .finish()
+        f.debug_struct("Reserve").field("count", &self.count).field("written", &self.written).finish()
     }
 }
 

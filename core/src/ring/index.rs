@@ -10,11 +10,7 @@ pub(super) struct Capacity {
 
 impl Capacity {
     pub(super) const fn new(slots: usize) -> Result<Self, RingError> {
-        if slots.is_power_of_two() {
-            Ok(Capacity { mask: slots - 1 })
-        } else {
-            Err(RingError::NotPowerOfTwo { slots })
-        }
+        if slots.is_power_of_two() { Ok(Capacity { mask: slots - 1 }) } else { Err(RingError::NotPowerOfTwo { slots }) }
     }
 
     #[inline(always)]
@@ -46,11 +42,7 @@ impl Capacity {
     #[inline(always)]
     pub(super) const fn parts(self, index: usize, count: usize) -> (usize, usize) {
         let to_end = self.get() - self.slot(index);
-        if count <= to_end {
-            (count, 0)
-        } else {
-            (to_end, count - to_end)
-        }
+        if count <= to_end { (count, 0) } else { (to_end, count - to_end) }
     }
 }
 
@@ -77,10 +69,7 @@ mod tests {
             assert_eq!((capacity.used(head, tail), capacity.free(head, tail)), (used, 4 - used));
         }
         assert_eq!([0, 1, 2, 3].map(|i| capacity.slot(head.wrapping_add(i))), [2, 3, 0, 1]);
-        assert_eq!(
-            [0, 2, 3, 4].map(|n| capacity.parts(head, n)),
-            [(0, 0), (2, 0), (2, 1), (2, 2)]
-        );
+        assert_eq!([0, 2, 3, 4].map(|n| capacity.parts(head, n)), [(0, 0), (2, 0), (2, 1), (2, 2)]);
     }
 
     #[test]

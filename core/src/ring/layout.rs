@@ -59,12 +59,7 @@ impl<'m, T> Memory<'m, T> {
         header.head.0.store(start, Ordering::Relaxed);
         header.left.0.store(0, Ordering::Relaxed);
         let (header, slots) = (&*header, NonNull::from(slots).cast());
-        Ok([(); 2].map(|()| Memory {
-            header,
-            capacity,
-            slots,
-            _slots: PhantomData,
-        }))
+        Ok([(); 2].map(|()| Memory { header, capacity, slots, _slots: PhantomData }))
     }
 
     /// The slot of item number `index`.
@@ -97,10 +92,7 @@ impl<'m, T> Memory<'m, T> {
         // them.
         unsafe {
             let from = self.slots.add(self.capacity.slot(index));
-            (
-                slice::from_raw_parts_mut(from.as_ptr(), first),
-                slice::from_raw_parts_mut(self.slots.as_ptr(), second),
-            )
+            (slice::from_raw_parts_mut(from.as_ptr(), first), slice::from_raw_parts_mut(self.slots.as_ptr(), second))
         }
     }
 

@@ -31,16 +31,8 @@ pub fn split_starting_at<'m, T>(
 ) -> Result<(Producer<'m, T>, Consumer<'m, T>), RingError> {
     let [memory, consumer_memory] = Memory::take(header, slots, start)?;
     Ok((
-        Producer {
-            memory,
-            tail: start,
-            head_seen: start,
-        },
-        Consumer {
-            memory: consumer_memory,
-            head: start,
-            tail_seen: start,
-        },
+        Producer { memory, tail: start, head_seen: start },
+        Consumer { memory: consumer_memory, head: start, tail_seen: start },
     ))
 }
 
@@ -110,11 +102,7 @@ impl<'m, T> Producer<'m, T> {
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), PushError<T>> {
         if self.free_for(1) == 0 {
-            return Err(if self.is_closed() {
-                PushError::Closed(item)
-            } else {
-                PushError::Full(item)
-            });
+            return Err(if self.is_closed() { PushError::Closed(item) } else { PushError::Full(item) });
         }
         // SAFETY: one slot is free, so item number `tail` has its slot to itself: the consumer emptied it before H1,
         // seen by our H2, and does not look at it again before T1 in `publish`.
@@ -186,11 +174,7 @@ impl<'m, T> Consumer<'m, T> {
     #[inline]
     pub fn pop(&mut self) -> Result<T, PopError> {
         if self.ready_for(1) == 0 {
-            return Err(if self.is_closed() {
-                PopError::Closed
-            } else {
-                PopError::Empty
-            });
+            return Err(if self.is_closed() { PopError::Closed } else { PopError::Empty });
         }
         // SAFETY: an item is ready, so T1, seen by our T2, came after it was written. The slot is ours until H1 in
         // `publish`, and `take_next` moves on, so it is taken once.
@@ -302,18 +286,12 @@ impl<T> fmt::Debug for PushError<T> {
 
 impl<T> fmt::Debug for Producer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Producer")
-            .field("tail", &self.tail)
-            .field("head_seen", &self.head_seen)
-            .finish()
+        f.debug_struct("Producer").field("tail", &self.tail).field("head_seen", &self.head_seen).finish()
     }
 }
 
 impl<T> fmt::Debug for Consumer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer")
-            .field("head", &self.head)
-            .field("tail_seen", &self.tail_seen)
-            .finish()
+        f.debug_struct("Consumer").field("head", &self.head).field("tail_seen", &self.tail_seen).finish()
     }
 }

@@ -1,0 +1,162 @@
+//! Why a connection ended, or never began.
+
+use super::event::CmEventKind;
+use super::hello::{HelloError, Refusal};
+use super::table::State;
+use crate::fabric::WcStatus;
+use crate::time::Nanos;
+
+/// The first thing that ended a connection. What follows from it (flushes, a second DISCONNECTED) is not reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// This side closed it.
+    #[error("closed by this side")]
+    Local,
+    /// The peer said goodbye, then disconnected.
+    #[error("closed by the peer")]
+    Peer,
+    /// The peer disconnected without a goodbye: its process ended, was killed, or is not a Spinwire.
+    #[error("the peer disconnected without a goodbye (process ended or killed)")]
+    PeerGone,
+    /// The peer refused, and said why.
+    #[error("refused by the peer: {0}")]
+    Refused(Refusal),
+    /// Nobody listens there (REJECTED with InfiniBand reason 8).
+    #[error("nobody listens at that address and port")]
+    NobodyListens,
+    /// The peer's connection manager refused with this InfiniBand reason code (10: stale connection, 28: the program
+    /// refused without saying why).
+    #[error("rejected by the peer with InfiniBand reason code {code} ({})", reject_words(*.code))]
+    Rejected {
+        /// The code, IBTA volume 1, 12.6.7.2.
+        code: i32,
+    },
+    /// An rdma_cm event that means failure.
+    #[error("{step} failed: {} with status {status}", event_words(*.event))]
+    Event {
+        /// The state it met.
+        step: State,
+        /// The event.
+        event: CmEventKind,
+        /// Its status: a negative errno, for UNREACHABLE over UD a reason.
+        status: i32,
+    },
+    /// A step took too long.
+    #[error("{step} took longer than {limit}")]
+    TimedOut {
+        /// The state that timed out.
+        step: State,
+        /// The limit that passed.
+        limit: Nanos,
+    },
+    /// A call failed on the spot.
+    #[error("{step}: {call} failed with errno {errno}")]
+    Call {
+        /// The state that made the call.
+        step: State,
+        /// The call.
+        call: &'static str,
+        /// Its errno.
+        errno: i32,
+    },
+    /// A work request failed.
+    #[error("{what} failed: {} (status {}, vendor code {vendor:#x})", status.words(), status.0)]
+    Completion {
+        /// `send` or `receive`.
+        what: &'static str,
+        /// The status.
+        status: WcStatus,
+        /// The vendor's code.
+        vendor: u32,
+    },
+    /// A work request could not be posted.
+    #[error("posting a {what} failed with errno {errno}")]
+    Post {
+        /// `send` or `receive`.
+        what: &'static str,
+        /// Its errno.
+        errno: i32,
+    },
+    /// The peer's answer to our connect request is not a Spinwire's.
+    #[error("the peer's answer is not acceptable: {0}")]
+    Hello(#[from] HelloError),
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    /// The device is gone.
+    #[error("the RDMA device was removed")]
+    DeviceRemoved,
+    /// The device failed.
+    #[error("the RDMA device reported a fatal error")]
+    DeviceFatal,
+}
+
+/// What a peer can do wrong once it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// More bytes than the buffer has.
+    #[error("sent {got} bytes, at most {max} expected")]
+    TooLong {
+        /// Bytes the completion claims.
+        got: u32,
+        /// Bytes of the buffer.
+        max: u32,
+    },
+    /// A message without immediate data, or with bits set that have no meaning.
+    #[error("sent immediate data {imm:?} that has no meaning")]
+    Imm {
+        /// What came.
+        imm: Option<u32>,
+    },
+    /// More credits than there are receives.
+    #[error("gave {got} credits on top of {have}, at most {max} are possible")]
+    Credits {
+        /// Credits that came.
+        got: u32,
+        /// Credits we had.
+        have: u32,
+        /// The peer's window.
+        max: u32,
+    },
+    /// Data on a connection whose answer has not come.
+    #[error("sent data before accepting")]
+    Early,
+}
+
+/// How a connection's end went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseReport {
+    /// The first cause.
+    pub reason: CloseReason,
+    /// Whether it was ever up.
+    pub was_open: bool,
+    /// Messages accepted from the application that were never handed to the device.
+    pub unsent: u32,
+    /// After a local close: the peer did not confirm all sends within this time, and they were given up. The local
+    /// resources are released all the same.
+    pub unconfirmed_after: Option<Nanos>,
+}
+
+const fn reject_words(code: i32) -> &'static str {
+    match code {
+        6 => "invalid communication id",
+        8 => "nobody listens",
+        10 => "stale connection",
+        24 => "its queue pair went away",
+        28 => "refused by the program",
+        _ => "see IBTA volume 1, 12.6.7.2",
+    }
+}
+
+const fn event_words(event: CmEventKind) -> &'static str {
+    match event {
+        CmEventKind::AddrError => "the address cannot be resolved",
+        CmEventKind::RouteError => "no route to the address",
+        CmEventKind::ConnectError => "the connection could not be set up",
+        CmEventKind::Unreachable => "the peer is unreachable",
+        CmEventKind::Disconnected => "the peer disconnected",
+        _ => "unexpected event",
+    }
+}

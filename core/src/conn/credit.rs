@@ -1,0 +1,248 @@
+//! The two budgets of a connection's sends, and what rides in immediate data.
+//!
+//! A send needs a slot in the own send queue and a receive at the peer. The slots are freed by own completions only
+//! ([`SendQueue`](super::SendQueue)), the receives by the peer's credits only (here): acknowledgements and completions
+//! may be seen in any order, so one number for both would promise room that is not there.
+//!
+//! ```text
+//!  immediate data:  31        18    17        16       15            0
+//!                  |  zero      | goodbye | credit |  credits given  |
+//! ```
+
+use crate::cm::reason::ProtocolError;
+
+/// What the immediate data of a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imm {
+    /// Receives the sender has posted again.
+    pub credits: u16,
+    /// What the message is.
+    pub kind: MessageKind,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// The application's.
+    Data,
+    /// Credits and nothing else.
+    Credit,
+    /// The sender closes; nothing comes after it.
+    Goodbye,
+}
+
+const CREDIT_BIT: u32 = 1 << 16;
+const GOODBYE_BIT: u32 = 1 << 17;
+
+impl Imm {
+    /// As the 32 bits that go out.
+    pub const fn to_bits(self) -> u32 {
+        let kind = match self.kind {
+            MessageKind::Data => 0,
+            MessageKind::Credit => CREDIT_BIT,
+            MessageKind::Goodbye => GOODBYE_BIT,
+        };
+        kind | self.credits as u32
+    }
+
+    /// Reads the 32 bits a peer sent; `None` when they have no meaning.
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        let kind = match bits & !0xffff {
+            0 => MessageKind::Data,
+            CREDIT_BIT => MessageKind::Credit,
+            GOODBYE_BIT => MessageKind::Goodbye,
+            _ => return None,
+        };
+        Some(Self { credits: bits as u16, kind })
+    }
+}
+
+/// Credits of one connection.
+///
+/// The peer keeps `window` receives posted. Data may use all but one of them; the last is for a credit update, so that
+/// two sides that wait for each other's credits can always still give some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credits {
+    /// Receives the peer has posted that no message is on its way to.
+    available: u32,
+    /// Receives the peer has in all; 0 in raw mode, where nothing is counted.
+    window: u32,
+    /// Own receives posted again since the peer was last told.
+    owed: u32,
+    /// Of these, whether any was used by data.
+    owed_for_data: bool,
+    /// Own receives in all.
+    own_window: u32,
+}
+
+impl Credits {
+    /// No counting: the peer is not a Spinwire.
+    pub const RAW: Self = Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, own_window: 0 };
+
+    /// The peer has posted `window` receives, this side `own_window`.
+    pub const fn new(window: u32, own_window: u32) -> Self {
+        Self { available: window, window, owed: 0, owed_for_data: false, own_window }
+    }
+
+    /// Data messages that may be sent now.
+    #[inline]
+    pub const fn for_data(&self) -> u32 {
+        if self.window == 0 { u32::MAX } else { self.available.saturating_sub(1) }
+    }
+
+    /// Whether a control message may be sent now.
+    pub const fn for_control(&self) -> bool {
+        self.window != 0 && self.available > 0
+    }
+
+    /// Whether the peer should be told of its credits although there is nothing else to send: half the window is owed,
+    /// or nearly all of it. Receives used by credit updates alone do not count for the first, else two sides would
+    /// thank each other for ever. One receive alone is not worth a message: a reply carries it a moment later.
+    pub const fn update_is_due(&self) -> bool {
+        let half = if self.own_window < 4 { 2 } else { self.own_window / 2 };
+        self.window != 0 && ((self.owed_for_data && self.owed >= half) || self.owed + 1 >= self.own_window)
+    }
+
+    /// Credits given with the message that goes out now; at most what 16 bits hold.
+    pub fn give(&mut self) -> u16 {
+        let given = self.owed.min(u16::MAX as u32);
+        self.owed -= given;
+        self.owed_for_data &= self.owed > 0;
+        given as u16
+    }
+
+    /// A message goes out and takes one of the peer's receives.
+    ///
+    /// # Panics
+    /// When there is none. The engine asks [`Credits::for_data`] or [`Credits::for_control`] first.
+    #[inline]
+    pub fn spend(&mut self) {
+        if self.window != 0 {
+            assert!(self.available > 0, "a message was sent without credit");
+            self.available -= 1;
+        }
+    }
+
+    /// Own receives were posted again.
+    #[inline]
+    pub fn owe(&mut self, posted: u32) {
+        if self.window != 0 {
+            self.owed += posted;
+        }
+    }
+
+    /// What was posted so far is known to the peer: the hello says so.
+    pub fn forgive(&mut self) {
+        self.owed = 0;
+    }
+
+    /// A data message used one of the own receives: it is worth an update.
+    #[inline]
+    pub fn used_by_data(&mut self) {
+        self.owed_for_data = true;
+    }
+
+    /// The peer gave `got` credits.
+    ///
+    /// # Errors
+    /// More than it has receives.
+    #[inline]
+    pub fn gain(&mut self, got: u16) -> Result<(), ProtocolError> {
+        let total = self.available + u32::from(got);
+        if total > self.window {
+            return Err(ProtocolError::Credits { got: got.into(), have: self.available, max: self.window });
+        }
+        self.available = total;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::testing::Random;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn immediate_data_reads_back_and_nonsense_is_refused() {
+        for kind in [MessageKind::Data, MessageKind::Credit, MessageKind::Goodbye] {
+            for credits in [0, 1, u16::MAX] {
+                let imm = Imm { credits, kind };
+                assert_eq!(Imm::from_bits(imm.to_bits()), Some(imm));
+            }
+        }
+        for bits in [3 << 16, 1 << 18, 1 << 31, u32::MAX] {
+            assert_eq!(Imm::from_bits(bits), None);
+        }
+    }
+
+    #[test]
+    fn credits_beyond_the_window_are_a_fault_of_the_peer() {
+        let mut credits = Credits::new(4, 4);
+        credits.spend();
+        assert_eq!(credits.gain(2), Err(ProtocolError::Credits { got: 2, have: 3, max: 4 }));
+        assert_eq!(credits.gain(1), Ok(()));
+    }
+
+    /// One side of a conversation: credits as above, receives posted again at random times.
+    struct Side {
+        credits: Credits,
+        used: u32,
+        inbox: VecDeque<Imm>,
+        sent: u32,
+    }
+
+    /// Two sides with random windows, random wishes to send and random delays. Nothing is ever sent to a receive that is
+    /// not there, nobody waits for ever, and idle sides fall silent.
+    #[test]
+    fn two_sides_never_overrun_never_deadlock_and_fall_silent() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed);
+            let windows = [3 + random.below(20) as u32, 3 + random.below(20) as u32];
+            let side = |own: usize| Side {
+                credits: Credits::new(windows[1 - own], windows[own]),
+                used: 0,
+                inbox: VecDeque::new(),
+                sent: 0,
+            };
+            let mut sides = [side(0), side(1)];
+            let goals = [random.below(200) as u32, random.below(200) as u32];
+            for step in 0..40_000 {
+                let me = random.below(2) as usize;
+                let (burst, lazy) = (1 + random.below(8) as u32, random.below(3) == 0);
+                let mut out = std::vec::Vec::new();
+                {
+                    let side = &mut sides[me];
+                    while let Some(imm) = side.inbox.pop_front() {
+                        side.credits.gain(imm.credits).unwrap();
+                        if imm.kind == MessageKind::Data {
+                            side.credits.used_by_data();
+                        }
+                        side.used += 1;
+                    }
+                    if !lazy {
+                        side.credits.owe(core::mem::take(&mut side.used));
+                    }
+                    for _ in 0..burst.min(goals[me] - side.sent).min(side.credits.for_data()) {
+                        side.credits.spend();
+                        side.sent += 1;
+                        out.push(Imm { credits: side.credits.give(), kind: MessageKind::Data });
+                    }
+                    if side.credits.update_is_due() && side.credits.for_control() {
+                        side.credits.spend();
+                        out.push(Imm { credits: side.credits.give(), kind: MessageKind::Credit });
+                    }
+                }
+                sides[1 - me].inbox.extend(out);
+                let peer = &sides[1 - me];
+                let filled = peer.inbox.len() as u32 + peer.used + peer.credits.owed;
+                assert!(filled <= windows[1 - me], "seed {seed}: more messages than receives");
+                if step > 39_000 {
+                    assert!(sides.iter().all(|side| side.inbox.is_empty()), "seed {seed}: they never fall silent");
+                }
+            }
+            assert_eq!([sides[0].sent, sides[1].sent], goals, "seed {seed}: somebody waits for ever");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a handler may do during a callback.
+
+use core::net::SocketAddr;
+
+use super::core_state::Core;
+use crate::conn::Origin;
+use crate::id::{ConnId, EndpointId};
+use crate::stats::Stats;
+use crate::time::Instant;
+
+/// The handler's side of the engine. Every method is O(1), makes no call into the operating system and sends nothing
+/// by itself: the engine flushes at the end of the turn, one doorbell per connection.
+#[derive(Debug)]
+pub struct Cx<'a, 'm> {
+    pub(super) core: &'a mut Core<'m>,
+}
+
+/// A message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The connection's queue is full. Back-pressure, not a fault: [`Handler::on_writable`](super::Handler::on_writable)
+    /// tells when there is room.
+    #[error("the send queue is full")]
+    WouldBlock,
+    /// The message is longer than the peer, or this side's buffers, can take.
+    #[error("a message of {asked} bytes is too long: at most {max}")]
+    TooLong {
+        /// Bytes asked.
+        asked: u32,
+        /// Bytes possible on this connection.
+        max: u32,
+    },
+    /// The connection is not up (not yet, not any more, or the handle is of an earlier life).
+    #[error("the connection is not established")]
+    NotOpen,
+}
+
+/// No connection could be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("table full, {live} of {capacity}")]
+pub struct ConnectError {
+    /// Connections there are.
+    pub live: u32,
+    /// Connections there can be.
+    pub capacity: u32,
+}
+
+impl Cx<'_, '_> {
+    /// The stamp of this turn.
+    pub fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    /// Begins a connection. [`Handler::on_open`](super::Handler::on_open) or
+    /// [`Handler::on_close`](super::Handler::on_close) tells what became of it.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn connect(&mut self, endpoint: EndpointId) -> Result<ConnId, ConnectError> {
+        self.core.begin(Origin::Endpoint(endpoint), None)
+    }
+
+    /// Queues a message with a copy of `bytes`.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was queued.
+    pub fn send(&mut self, conn: ConnId, bytes: &[u8]) -> Result<(), SendError> {
+        // A length beyond 32 bits is beyond every maximum.
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.send_with(conn, len, |buf| buf.copy_from_slice(bytes))
+    }
+
+    /// Queues a message of `len` bytes that `fill` writes straight into the registered buffer. The buffer's old content
+    /// is still in it: `fill` has to write every byte that is to be sent.
+    ///
+    /// # Errors
+    /// See [`SendError`]; `fill` was not called and nothing was queued.
+    pub fn send_with(&mut self, conn: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
+        self.core.queue_app(conn, len, fill)
+    }
+
+    /// Closes a connection: what was sent is still delivered (within the linger time), then both sides are
+    /// disconnected. [`Handler::on_close`](super::Handler::on_close) follows. Closing twice, or a dead handle, is nothing.
+    pub fn close(&mut self, conn: ConnId) {
+        self.core.request_close(conn);
+    }
+
+    /// Closes every connection.
+    pub fn close_all(&mut self) {
+        self.core.request_close_all();
+    }
+
+    /// Connections that are not over yet.
+    pub fn live(&self) -> u32 {
+        self.core.conns.live()
+    }
+
+    /// The far side's address, where the control side knows one.
+    pub fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.core.conns.get(conn)?.peer
+    }
+
+    /// The largest message that can be sent on this connection; `None` for a dead handle.
+    pub fn message_bytes_max(&self, conn: ConnId) -> Option<u32> {
+        self.core.conns.get(conn).map(|conn| conn.send_bytes_max)
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> &Stats {
+        &self.core.stats
+    }
+}

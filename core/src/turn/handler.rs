@@ -1,0 +1,86 @@
+//! What an application implements.
+
+use core::net::SocketAddr;
+
+use super::cx::Cx;
+use crate::cm::event::CmEventKind;
+use crate::cm::hello::{Hello, Refusal};
+use crate::cm::reason::CloseReport;
+use crate::id::{ConnId, ListenerId};
+
+/// An application. Every callback runs on the loop's thread and must return at once: while it runs, nothing else does.
+///
+/// A callback gets a [`Cx`] to answer with. It only notes down what is wanted; everything goes out at the end of the
+/// turn, so a callback is never entered from within a callback.
+pub trait Handler {
+    /// A peer asks for a connection, and there is a free slot for it. Accepts by default.
+    fn on_request(&mut self, request: &Request) -> Verdict {
+        let _ = request;
+        Verdict::Accept
+    }
+
+    /// A request was refused: by [`Handler::on_request`], because the table is full, or because of what it carried.
+    fn on_refused(&mut self, request: &Request, refusal: &Refusal) {
+        let _ = (request, refusal);
+    }
+
+    /// The connection is up: [`Cx::send`] works from here on.
+    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let _ = (cx, conn);
+    }
+
+    /// A message arrived. The bytes are those of the receive buffer: they are valid, and may be changed, until the
+    /// callback returns. The buffer is then posted again, or sent back as the answer.
+    fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer;
+
+    /// After a [`SendError::WouldBlock`](super::SendError::WouldBlock), there is room again.
+    fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let _ = (cx, conn);
+    }
+
+    /// The connection is over. Exactly once for each [`Cx::connect`] that was granted and each accepted request. The
+    /// handle is dead from here on.
+    fn on_close(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        let _ = (cx, conn, report);
+    }
+
+    /// A listener is no more: its device went away (`kind` says what happened). Its connections end by themselves.
+    fn on_listener_lost(&mut self, cx: &mut Cx<'_, '_>, listener: ListenerId, kind: CmEventKind) {
+        let _ = (cx, listener, kind);
+    }
+
+    /// Once a turn, before what was gathered goes out. The place for what a clock drives.
+    fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
+        let _ = cx;
+    }
+}
+
+/// What becomes of a received message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing: the buffer is posted again.
+    None,
+    /// The first so many bytes of the buffer go back to the sender, without a copy. Never refused: there is a send
+    /// slot for each receive buffer. A length beyond the buffer's is cut to it.
+    InPlace(u32),
+}
+
+/// Whether a request is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Accept,
+    /// No; the peer is told why.
+    Refuse(Refusal),
+}
+
+/// A connection request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The listener it came to.
+    pub listener: ListenerId,
+    /// Where it came from, as far as the control side knows.
+    pub peer: Option<SocketAddr>,
+    /// What the peer offers; `None` from a raw peer, or from one whose hello could not be read.
+    pub hello: Option<Hello>,
+}

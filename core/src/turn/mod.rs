@@ -1,0 +1,122 @@
+//! One turn of the loop, generic over the seams and the application.
+//!
+//! [`Engine::turn`] is the specification: six steps in a fixed order, each bounded. Completions are gathered first and
+//! handled afterwards, handlers only note down what they want, and everything goes out in the last step. So there is no
+//! recursion, and no handler is entered from within a handler.
+
+mod core_state;
+mod cx;
+mod dirty;
+mod event;
+mod flush;
+mod handler;
+mod memory;
+mod receive;
+mod send;
+mod step;
+
+use core_state::Core;
+pub use cx::{ConnectError, Cx, SendError};
+pub use dirty::DirtySlot;
+pub use handler::{Answer, Handler, Request, Verdict};
+pub use memory::{Memory, Needs, PoolMemory, SetupError};
+
+use crate::config::Config;
+use crate::fabric::Control;
+use crate::pool::Pool;
+use crate::stats::Stats;
+use crate::time::Instant;
+
+/// Connection events handled in one turn. Each may make or destroy a queue pair, which takes milliseconds on some
+/// devices: more in one turn would starve the data path.
+const EVENTS_PER_TURN: usize = 4;
+
+/// A run-to-completion engine: everything one pinned core owns.
+///
+/// It is driven by calling [`Engine::turn`] again and again from one thread. Time never goes backwards between turns.
+#[derive(Debug)]
+pub struct Engine<'m, C: Control> {
+    core: Core<'m>,
+    control: C,
+    fabric: C::Fabric,
+    worked: bool,
+}
+
+impl<'m, C: Control> Engine<'m, C> {
+    /// An engine without connections.
+    ///
+    /// # Errors
+    /// A configured value is out of range, or some memory is too short; says which.
+    pub fn new(config: Config, memory: Memory<'m>, control: C, fabric: C::Fabric) -> Result<Self, SetupError> {
+        Ok(Self { core: Core::new(config, memory)?, control, fabric, worked: false })
+    }
+
+    /// One turn. Returns whether there was anything to do. Never blocks.
+    ///
+    /// # Panics
+    /// When `now` is earlier than in the turn before.
+    pub fn turn<H: Handler>(&mut self, now: Instant, handler: &mut H) -> bool {
+        self.stamp(now);
+        let mut worked = self.receive(handler);
+        worked |= self.complete_sends(handler);
+        worked |= self.connection_events(handler);
+        worked |= self.deadlines(handler);
+        handler.on_turn(&mut Cx { core: &mut self.core });
+        worked |= self.flush(handler);
+
+        self.worked = worked;
+        self.core.stats.turns_empty += u64::from(!worked);
+        worked
+    }
+
+    /// Lets a handler act outside a turn: to begin connections before the first, or to close them at the end. What it
+    /// notes down goes out with the next turn.
+    pub fn with<R>(&mut self, act: impl FnOnce(&mut Cx<'_, 'm>) -> R) -> R {
+        act(&mut Cx { core: &mut self.core })
+    }
+
+    /// Connections that are not over yet.
+    pub fn live(&self) -> u32 {
+        self.core.conns.live()
+    }
+
+    /// When the engine next has to run although nothing happens; [`Instant::NEVER`] for not at all.
+    pub fn next_deadline(&self) -> Instant {
+        if self.core.dirty.len() > 0 { self.core.now } else { self.core.next_deadline }
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> &Stats {
+        &self.core.stats
+    }
+
+    /// What the engine was set up with.
+    pub fn config(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// The receive and the send pool, to look at.
+    pub fn pools(&self) -> (&Pool<'m>, &Pool<'m>) {
+        (&self.core.recv_pool, &self.core.send_pool)
+    }
+
+    /// The connection side, to look at or to add listeners and endpoints.
+    pub fn control(&mut self) -> &mut C {
+        &mut self.control
+    }
+
+    /// The data side, to look at.
+    pub fn fabric(&mut self) -> &mut C::Fabric {
+        &mut self.fabric
+    }
+
+    fn stamp(&mut self, now: Instant) {
+        let core = &mut self.core;
+        assert!(now >= core.now, "time went backwards between two turns");
+        if self.worked {
+            core.stats.turn_longest = core.stats.turn_longest.max(now.since(core.now));
+        }
+        core.now = now;
+        core.stats.turns += 1;
+    }
+}

@@ -1,0 +1,135 @@
+//! Step 1: receive completions become messages.
+
+use super::{Answer, Cx, Engine, Handler};
+use crate::cm::reason::{CloseReason, ProtocolError};
+use crate::cm::table::{Input, State};
+use crate::config::Mode;
+use crate::conn::{Imm, MessageKind};
+use crate::fabric::{Batch, Completion, Control, Fabric, Outcome};
+use crate::id::{ConnId, WorkKind};
+use crate::pool::Buf;
+
+impl<'m, C: Control> Engine<'m, C> {
+    /// One batch of receive completions.
+    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H) -> bool {
+        let mut batch = Batch::new();
+        self.fabric.poll_recv(&mut batch);
+        self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        for completion in &batch {
+            self.received(handler, completion);
+        }
+        !batch.is_empty()
+    }
+
+    fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
+        let wr_id = completion.wr_id;
+        let owner = self.core.conns.id_at(wr_id.slot()).filter(|&id| wr_id.is_of(id));
+        let (Some(id), Some(WorkKind::Recv)) = (owner, wr_id.kind()) else {
+            self.core.stats.completions_stale += 1;
+            return;
+        };
+        // The buffer counts only if this connection has lent it: a completion is never believed twice.
+        let Some(buf) = self.core.recv_pool.reclaim(wr_id.index(), id) else {
+            self.core.stats.completions_stale += 1;
+            return;
+        };
+        if let Some(conn) = self.core.conns.get_mut(id) {
+            conn.recv_posted -= 1;
+        }
+        self.core.dirty.mark(id.slot());
+        match completion.outcome {
+            Outcome::Done { bytes, imm } => self.arrived(handler, id, buf, bytes, imm),
+            Outcome::Failed { status, vendor } => {
+                self.core.recv_pool.release(buf);
+                self.work_failed(handler, id, "receive", status, vendor);
+            }
+        }
+    }
+
+    fn arrived<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, bytes: u32, imm: Option<u32>) {
+        let fault = match self.read_message(id, &buf, bytes, imm) {
+            Ok(MessageKind::Data) => return self.deliver(handler, id, buf, bytes),
+            Ok(MessageKind::Credit) => None,
+            Ok(MessageKind::Goodbye) => {
+                if let Some(conn) = self.core.conns.get_mut(id) {
+                    conn.goodbye = true;
+                }
+                None
+            }
+            Err(fault) => Some(fault),
+        };
+        self.core.recv_pool.release(buf);
+        match fault {
+            Some(fault) => self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault))),
+            // Any message proves that the peer is up.
+            None => self.peer_is_up(handler, id),
+        }
+    }
+
+    /// Checks what came and books its credits.
+    fn read_message(
+        &mut self,
+        id: ConnId,
+        buf: &Buf<'m>,
+        bytes: u32,
+        imm: Option<u32>,
+    ) -> Result<MessageKind, ProtocolError> {
+        if bytes as usize > buf.len() {
+            return Err(ProtocolError::TooLong { got: bytes, max: buf.len() as u32 });
+        }
+        let Some(conn) = self.core.conns.get_mut(id) else { return Err(ProtocolError::Early) };
+        if conn.state == State::Connecting {
+            return Err(ProtocolError::Early);
+        }
+        if self.core.config.mode == Mode::Raw {
+            return Ok(MessageKind::Data);
+        }
+        let message = imm.and_then(Imm::from_bits).ok_or(ProtocolError::Imm { imm })?;
+        if message.kind != MessageKind::Data && bytes > 0 {
+            return Err(ProtocolError::TooLong { got: bytes, max: 0 });
+        }
+        conn.credits.gain(message.credits)?;
+        if message.kind == MessageKind::Data {
+            conn.credits.used_by_data();
+        }
+        Ok(message.kind)
+    }
+
+    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, mut buf: Buf<'m>, bytes: u32) {
+        self.peer_is_up(handler, id);
+        // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
+        self.report_open(handler, id);
+        let wanted = self.core.conns.get(id).is_some_and(|conn| !conn.close_asked && still_delivers(conn.reason));
+        if !wanted {
+            self.core.stats.messages_after_close += 1;
+            return self.core.recv_pool.release(buf);
+        }
+        self.core.stats.messages_received += 1;
+        self.core.stats.bytes_received += u64::from(bytes);
+        let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
+        match answer {
+            Answer::None => self.core.recv_pool.release(buf),
+            Answer::InPlace(len) => self.core.queue_answer(id, buf, len),
+        }
+    }
+
+    /// A message came: an accepted connection is up, whether or not its event was seen.
+    fn peer_is_up<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        if self.core.conns.get(id).is_some_and(|conn| conn.state == State::Accepting) {
+            self.feed(handler, id, Input::Data, None);
+        }
+    }
+
+    /// Ends the drain once every posted receive is back. Asked at the end of a turn, so that the send completion that
+    /// tells why a queue pair broke is seen before the flushed receives end the connection.
+    pub(super) fn check_drained<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        if self.core.conns.get(id).is_some_and(|conn| conn.state == State::Draining && conn.recv_posted == 0) {
+            self.feed(handler, id, Input::Drained, None);
+        }
+    }
+}
+
+/// What had arrived before a peer went is delivered; not so what comes after this side closed, or after a fault.
+fn still_delivers(reason: Option<CloseReason>) -> bool {
+    !matches!(reason, Some(CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_)))
+}
