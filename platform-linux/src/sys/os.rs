@@ -1,0 +1,301 @@
+//! What we ask of the kernel outside of RDMA, and how a failed call is reported.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// An error number of the operating system. Prints as the system's text for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Errno({}: {self})", self.0)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // A library that fails without setting errno would otherwise print as "Success".
+            0 => f.write_str("failed without giving an error number"),
+            n => write!(f, "{}", io::Error::from_raw_os_error(n)),
+        }
+    }
+}
+
+impl Errno {
+    /// The calling thread's `errno`.
+    pub(crate) fn last() -> Self {
+        Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+}
+
+/// A C call that failed: its name and the error number that belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{call}: {errno}")]
+pub struct CallError {
+    /// The C function that failed.
+    pub call: &'static str,
+    /// The reason it gave.
+    pub errno: Errno,
+}
+
+/// Sets `errno` to 0, so that a failing call that leaves it alone is not blamed on an older failure.
+fn clear_errno() {
+    // SAFETY: the location of the calling thread's errno is always valid to write.
+    unsafe { *libc::__errno_location() = 0 }
+}
+
+/// Runs a C function that gives 0 for success and otherwise -1 with `errno` set, the error number, or its negative.
+///
+/// Providers and libraries differ in which of the three they use.
+#[inline]
+pub(crate) fn check(call: &'static str, run: impl FnOnce() -> i32) -> Result<(), CallError> {
+    match run() {
+        0 => Ok(()),
+        -1 => Err(CallError { call, errno: Errno::last() }),
+        n => Err(CallError { call, errno: Errno(n.saturating_abs()) }),
+    }
+}
+
+/// Runs a C function that gives a null pointer with `errno` set on failure.
+pub(crate) fn check_ptr<T>(
+    call: &'static str,
+    run: impl FnOnce() -> *mut T,
+) -> Result<core::ptr::NonNull<T>, CallError> {
+    clear_errno();
+    core::ptr::NonNull::new(run()).ok_or_else(|| CallError { call, errno: Errno::last() })
+}
+
+static FAILED_DESTROYS: AtomicU64 = AtomicU64::new(0);
+
+/// How often releasing a library object failed in this process. Anything but 0 is a fault worth reporting.
+pub fn failed_destroys() -> u64 {
+    // Relaxed: a count on its own, it orders nothing.
+    FAILED_DESTROYS.load(Ordering::Relaxed)
+}
+
+/// Takes the result of releasing `object` where it cannot be returned: counts a failure and prints the first one.
+pub(crate) fn note_destroy(object: fmt::Arguments<'_>, result: Result<(), CallError>) {
+    if let Err(error) = result {
+        // Relaxed: a count on its own, it orders nothing.
+        if FAILED_DESTROYS.fetch_add(1, Ordering::Relaxed) == 0 {
+            eprintln!("spinwire: could not release {object}: {error} (further failures are only counted)");
+        }
+    }
+}
+
+/// Makes reads from `fd` return `EAGAIN` instead of waiting.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), CallError> {
+    let fail = || CallError { call: "fcntl", errno: Errno::last() };
+    // SAFETY: `fd` is open for the length of the borrow; these commands touch no memory of ours.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(fail());
+    }
+    // SAFETY: as above.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } {
+        0.. => Ok(()),
+        _ => Err(fail()),
+    }
+}
+
+/// Descriptors to be asked for readability together. Allocates when one is added, never when asked.
+#[derive(Default)]
+pub(crate) struct PollSet {
+    owned: Vec<OwnedFd>,
+    polled: Vec<libc::pollfd>,
+}
+
+impl PollSet {
+    /// Adds a descriptor and gives the bit that [`readable`](Self::readable) sets for it. At most 32.
+    ///
+    /// # Panics
+    /// With a 33rd descriptor.
+    pub(crate) fn add(&mut self, fd: OwnedFd) -> u32 {
+        let index = self.owned.len();
+        assert!(index < 32, "at most 32 descriptors fit the answer");
+        self.polled.push(libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        self.owned.push(fd);
+        1 << index
+    }
+
+    /// Tells which descriptors can be read, without waiting. One system call.
+    pub(crate) fn readable(&mut self) -> Result<u32, CallError> {
+        let count = self.polled.len() as libc::nfds_t;
+        // SAFETY: `polled` holds `count` entries, and their descriptors are open: we own them.
+        if unsafe { libc::poll(self.polled.as_mut_ptr(), count, 0) } < 0 {
+            return match Errno::last() {
+                Errno(libc::EINTR) => Ok(0),
+                errno => Err(CallError { call: "poll", errno }),
+            };
+        }
+        Ok(self.polled.iter().enumerate().fold(0, |bits, (i, entry)| bits | (u32::from(entry.revents != 0) << i)))
+    }
+}
+
+/// The process's limit of locked memory in bytes: what holds now, and how far it may be raised. `None` = unlimited.
+pub(crate) fn memlock_limit() -> (Option<u64>, Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours and large enough. The call cannot fail with a known resource and a valid pointer.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let finite = |value: libc::rlim_t| (value != libc::RLIM_INFINITY).then_some(value);
+    (finite(limit.rlim_cur), finite(limit.rlim_max))
+}
+
+/// One address of one network interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InterfaceAddress {
+    pub interface: String,
+    pub address: IpAddr,
+}
+
+/// Lists the addresses of this machine's network interfaces.
+pub(crate) fn interface_addresses() -> Result<Vec<InterfaceAddress>, CallError> {
+    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
+    // SAFETY: `list` is ours to be written; what it then points to is freed below.
+    check("getifaddrs", || unsafe { libc::getifaddrs(&mut list) })?;
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: `next` walks the list that getifaddrs made, which stays until freeifaddrs.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        // SAFETY: `ifa_addr` is null or a socket address of the length that its family says.
+        if let Some(address) = unsafe { read_sockaddr(entry.ifa_addr) } {
+            // SAFETY: `ifa_name` is a NUL-terminated string in the list.
+            let name = unsafe { core::ffi::CStr::from_ptr(entry.ifa_name) };
+            found
+                .push(InterfaceAddress { interface: name.to_string_lossy().into_owned(), address: address.ip() });
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: `list` came from getifaddrs and nothing borrowed from it is left.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// A socket address in the form C wants, with room for both families.
+pub(crate) struct RawSocketAddr(libc::sockaddr_storage);
+
+impl RawSocketAddr {
+    /// Converts `address`; the scope id of an IPv6 link-local address is kept.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        // SAFETY: all zeroes is a valid sockaddr_storage.
+        let mut raw: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
+        let at = core::ptr::from_mut(&mut raw);
+        match address {
+            SocketAddr::V4(v4) => {
+                let value = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: sockaddr_storage is larger than sockaddr_in and at least as aligned.
+                unsafe { at.cast::<libc::sockaddr_in>().write(value) }
+            }
+            SocketAddr::V6(v6) => {
+                let value = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: sockaddr_storage is larger than sockaddr_in6 and at least as aligned.
+                unsafe { at.cast::<libc::sockaddr_in6>().write(value) }
+            }
+        }
+        RawSocketAddr(raw)
+    }
+
+    /// The pointer C functions take. Valid while `self` is; C does not write through it.
+    pub(crate) fn as_ptr(&mut self) -> *mut libc::sockaddr {
+        core::ptr::from_mut(&mut self.0).cast()
+    }
+}
+
+/// Reads an IPv4 or IPv6 address; `None` for null and for other families.
+///
+/// # Safety
+/// `address` is null, or points to a socket address as long as its family says.
+pub(crate) unsafe fn read_sockaddr(address: *const libc::sockaddr) -> Option<SocketAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and every socket address starts with its family (caller).
+    match i32::from(unsafe { (*address).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: the family says that a whole sockaddr_in is there (caller); alignment is not assumed.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that a whole sockaddr_in6 is there (caller); alignment is not assumed.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_convention_is_understood() {
+        assert_eq!(check("f", || 0), Ok(()));
+        let set_and_minus_one = || {
+            // SAFETY: errno of this thread.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            -1
+        };
+        let enomem = Err(CallError { call: "f", errno: Errno(libc::ENOMEM) });
+        assert_eq!(check("f", set_and_minus_one), enomem);
+        assert_eq!(check("f", || libc::ENOMEM), enomem);
+        assert_eq!(check("f", || -libc::ENOMEM), enomem);
+    }
+
+    #[test]
+    fn a_failure_never_reads_as_success() {
+        // SAFETY: errno of this thread.
+        unsafe { *libc::__errno_location() = libc::EBUSY };
+        let error = check_ptr::<u8>("ibv_create_qp", core::ptr::null_mut).unwrap_err();
+        assert_eq!(error.errno, Errno(0), "an older errno must not be blamed on this call");
+        assert_eq!(error.to_string(), "ibv_create_qp: failed without giving an error number");
+    }
+
+    #[test]
+    fn addresses_survive_the_trip_through_c() {
+        for text in ["192.0.2.1:7471", "[2001:db8::7]:80", "[fe80::1%3]:9", "0.0.0.0:0"] {
+            let address: SocketAddr = text.parse().unwrap();
+            let mut raw = RawSocketAddr::new(address);
+            // SAFETY: a whole sockaddr_storage stands behind the pointer.
+            assert_eq!(unsafe { read_sockaddr(raw.as_ptr()) }, Some(address));
+        }
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { read_sockaddr(core::ptr::null()) }, None);
+    }
+
+    #[test]
+    fn the_loopback_interface_is_listed() {
+        let all = interface_addresses().unwrap();
+        assert!(all.iter().any(|a| a.interface == "lo" && a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    }
+
+    #[test]
+    fn readiness_is_seen_without_waiting() {
+        use std::io::Write;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut set = PollSet::default();
+        assert_eq!(set.add(reader.into()), 1);
+        assert_eq!(set.readable(), Ok(0));
+        writer.write_all(b"x").unwrap();
+        assert_eq!(set.readable(), Ok(1));
+    }
+}

@@ -1,0 +1,287 @@
+//! The queue pair: made on a connection id, moved through its states by librdmacm.
+
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::rc::Rc;
+
+use super::cq::Cq;
+use super::device::Device;
+use super::limits::{Limit, LimitError, Size};
+use super::pd::Pd;
+use super::timing::{ack_timeout, rnr_code, rnr_delay};
+use crate::sys::os::{CallError, Errno, check, check_ptr, note_destroy};
+use crate::sys::rdmacm::Id;
+use crate::sys::verbs as ffi;
+
+/// The sizes of a queue pair, as wished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpSizes {
+    /// Work requests in the send queue.
+    pub send: Size,
+    /// Work requests in the receive queue.
+    pub recv: Size,
+    /// Bytes that a send may carry inside its work request.
+    pub inline: Size,
+}
+
+/// The sizes of a queue pair, as a device grants them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpCaps {
+    /// Work requests in the send queue.
+    pub send: u32,
+    /// Work requests in the receive queue.
+    pub recv: u32,
+    /// Bytes that a send may carry inside its work request.
+    pub inline: u32,
+}
+
+/// Why queue pairs of the wished sizes cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QpError {
+    /// A size is above what the device takes.
+    #[error(transparent)]
+    TooLarge(#[from] LimitError),
+    /// The device refused, and not because of the inline size.
+    #[error("queue pair with {} sends, {} receives on {device}: {cause}", .caps.send, .caps.recv)]
+    Refused {
+        /// The sizes asked, all within the device's limits.
+        caps: QpCaps,
+        /// The device's name.
+        device: String,
+        /// What it gave.
+        cause: CallError,
+    },
+}
+
+impl QpSizes {
+    /// Finds out which sizes the device grants, before any connection depends on them.
+    ///
+    /// The inline size cannot be queried: a queue pair is made and destroyed again with the size wished, and if that
+    /// fails up to a dozen more to find the largest. Cost: 1 to 20 ms each on real devices.
+    ///
+    /// # Errors
+    /// [`QpError::TooLarge`] for a size that was asked for; defaults are lowered instead.
+    pub fn probe(&self, pd: &Pd, send_cq: &Cq, recv_cq: &Cq) -> Result<QpCaps, QpError> {
+        let device = pd.device();
+        let (name, max) = (device.name(), device.limits().max_qp_wr);
+        let fit = |size| Limit { option: "--depth", max, limit: "max_qp_wr", device: name }.fit(size);
+        let mut caps = QpCaps { send: fit(self.send)?, recv: fit(self.recv)?, inline: self.inline.value() };
+        let found = largest_inline(self.inline.value(), |inline| {
+            let mut raw = init_attributes(send_cq, recv_cq, &QpCaps { inline, ..caps });
+            // SAFETY: protection domain and queues are alive and of one device (asserted in `init_attributes`).
+            let qp = check_ptr("ibv_create_qp", || unsafe { ffi::ibv_create_qp(pd.as_ptr(), &mut raw) })?;
+            // SAFETY: made above, never used.
+            let result = check("ibv_destroy_qp", || unsafe { ffi::ibv_destroy_qp(qp.as_ptr()) });
+            note_destroy(format_args!("a probing queue pair of {name}"), result);
+            // The device may grant more than asked; only what was asked is relied on.
+            Ok(inline.min(raw.cap.max_inline_data))
+        });
+        let granted = found.map_err(|cause| QpError::Refused { caps, device: name.to_owned(), cause })?;
+        caps.inline = Limit { option: "--inline", max: granted, limit: "found by trying", device: name }.fit(self.inline)?;
+        Ok(caps)
+    }
+}
+
+/// The largest inline size up to `wish` with which `create` succeeds: first the wish, then by halving the range.
+///
+/// # Errors
+/// That of `create(0)`, if not even that succeeds: then the inline size is not the cause.
+fn largest_inline(wish: u32, mut create: impl FnMut(u32) -> Result<u32, CallError>) -> Result<u32, CallError> {
+    if let Ok(granted) = create(wish) {
+        return Ok(granted);
+    }
+    let (mut good, mut bad) = (create(0)?, wish);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match create(middle) {
+            Ok(granted) => good = granted.max(good),
+            Err(_) => bad = middle,
+        }
+        if good < middle && bad > middle {
+            // The device grants less than asked without failing: what it granted is the limit.
+            break;
+        }
+    }
+    Ok(good)
+}
+
+fn init_attributes(send_cq: &Cq, recv_cq: &Cq, caps: &QpCaps) -> ffi::ibv_qp_init_attr {
+    assert!(send_cq.device().is_same(recv_cq.device()), "completion queues of two devices");
+    // SAFETY: all zeroes is a valid ibv_qp_init_attr: null pointers and integers.
+    let mut raw: ffi::ibv_qp_init_attr = unsafe { core::mem::zeroed() };
+    raw.send_cq = send_cq.as_ptr();
+    raw.recv_cq = recv_cq.as_ptr();
+    raw.cap.max_send_wr = caps.send;
+    raw.cap.max_recv_wr = caps.recv;
+    raw.cap.max_send_sge = 1;
+    raw.cap.max_recv_sge = 1;
+    raw.cap.max_inline_data = caps.inline;
+    raw.qp_type = ffi::ibv_qp_type::IBV_QPT_RC;
+    raw.sq_sig_all = 0;
+    raw
+}
+
+/// A queue pair on a connection id.
+///
+/// The order of release is stated here, once: the queue pair is destroyed first, then what it held lets go of its
+/// completion queues and protection domain, and last of the id. Memory regions hold the protection domain, and the
+/// owner of both drops the queue pair before the region.
+pub struct Qp {
+    qp: NonNull<ffi::ibv_qp>,
+    number: u32,
+    caps: QpCaps,
+    // Held for the length of the queue pair's life.
+    _send_cq: Cq,
+    _recv_cq: Cq,
+    pd: Pd,
+    id: Rc<Id>,
+}
+
+/// What a queue pair was set to. From `ibv_query_qp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpAttributes {
+    /// Wait for an acknowledgement before sending again; zero is for ever.
+    pub ack_timeout: Duration,
+    /// Times a send without acknowledgement is repeated.
+    pub retries: u8,
+    /// Times a send is repeated because the peer had no receive posted; 7 is for ever.
+    pub rnr_retries: u8,
+    /// How long a peer that found no receive here is told to wait.
+    pub rnr_delay: Duration,
+}
+
+impl Qp {
+    /// Makes a queue pair on `id`, ready for receives to be posted. Cost: 1 to 20 ms.
+    ///
+    /// # Errors
+    /// `ENODEV` if the id is not bound to `pd`'s device, else what the device gave.
+    pub(crate) fn on_id(id: &Rc<Id>, pd: &Pd, (send_cq, recv_cq): (&Cq, &Cq), caps: &QpCaps) -> Result<Qp, CallError> {
+        const CALL: &str = "rdma_create_qp";
+        if id.context() != Some(pd.device().context()) {
+            return Err(CallError { call: CALL, errno: Errno(libc::ENODEV) });
+        }
+        let mut raw = init_attributes(send_cq, recv_cq, caps);
+        // SAFETY: the id is alive and bound to the device of `pd` and queues; all are held below.
+        check(CALL, || unsafe { crate::sys::rdmacm::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut raw) })?;
+        // SAFETY: the call put the queue pair there.
+        let qp = NonNull::new(unsafe { (*id.as_ptr()).qp }).ok_or(CallError { call: CALL, errno: Errno(0) })?;
+        let granted = raw.cap;
+        Ok(Qp {
+            qp,
+            // SAFETY: alive, and the number never changes.
+            number: unsafe { qp.as_ref().qp_num },
+            caps: QpCaps {
+                send: granted.max_send_wr.min(caps.send),
+                recv: granted.max_recv_wr.min(caps.recv),
+                inline: granted.max_inline_data.min(caps.inline),
+            },
+            _send_cq: send_cq.clone(),
+            _recv_cq: recv_cq.clone(),
+            pd: pd.clone(),
+            id: Rc::clone(id),
+        })
+    }
+
+    /// The queue pair's number on its device.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What was granted, never more than asked.
+    pub fn caps(&self) -> QpCaps {
+        self.caps
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        self.pd.device()
+    }
+
+    pub(crate) fn raw(&self) -> NonNull<ffi::ibv_qp> {
+        self.qp
+    }
+
+    /// Sets how long a peer that found no receive posted is told to wait; the next longer delay that exists is taken.
+    ///
+    /// Only once connected. Without this it is 655 ms, because rdma_cm leaves the code at 0.
+    pub(crate) fn set_rnr_delay(&self, delay: Duration) -> Result<(), CallError> {
+        // SAFETY: all zeroes is a valid ibv_qp_attr; only the field that the mask names is read.
+        let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };
+        attributes.min_rnr_timer = rnr_code(delay);
+        let mask = ffi::ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER.0 as i32;
+        // SAFETY: alive.
+        check("ibv_modify_qp", || unsafe { ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) })
+    }
+
+    /// Asks the device what the queue pair is set to.
+    ///
+    /// # Errors
+    /// What `ibv_query_qp` gave.
+    pub fn attributes(&self) -> Result<QpAttributes, CallError> {
+        use ffi::ibv_qp_attr_mask as mask;
+        let wanted = mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT | mask::IBV_QP_RNR_RETRY | mask::IBV_QP_MIN_RNR_TIMER;
+        // SAFETY: all zeroes is valid for both: null pointers and integers.
+        let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };
+        // SAFETY: as above.
+        let mut init: ffi::ibv_qp_init_attr = unsafe { core::mem::zeroed() };
+        // SAFETY: alive; both are ours to be written.
+        check("ibv_query_qp", || unsafe {
+            ffi::ibv_query_qp(self.qp.as_ptr(), &mut attributes, wanted.0 as i32, &mut init)
+        })?;
+        Ok(QpAttributes {
+            ack_timeout: if attributes.timeout == 0 { Duration::ZERO } else { ack_timeout(attributes.timeout) },
+            retries: attributes.retry_cnt,
+            rnr_retries: attributes.rnr_retry,
+            rnr_delay: rnr_delay(attributes.min_rnr_timer),
+        })
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // As rdma_destroy_qp does it (the completion queues are ours, not the library's), but that hides the result.
+        // SAFETY: made on the id and destroyed once, here; the pointer in the id is cleared so that nothing follows it.
+        let result = check("ibv_destroy_qp", || unsafe { ffi::ibv_destroy_qp(self.qp.as_ptr()) });
+        // SAFETY: the id is alive, held by this queue pair.
+        unsafe { (*self.id.as_ptr()).qp = core::ptr::null_mut() };
+        note_destroy(format_args!("queue pair {} of {}", self.number, self.pd.device().name()), result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSED: CallError = CallError { call: "ibv_create_qp", errno: Errno(libc::EINVAL) };
+
+    fn device_with_limit(limit: u32) -> impl FnMut(u32) -> Result<u32, CallError> {
+        move |inline| if inline <= limit { Ok(inline) } else { Err(REFUSED) }
+    }
+
+    #[test]
+    fn the_largest_inline_size_is_found() {
+        for limit in [0, 1, 63, 64, 100, 219, 220, 400, 512] {
+            assert_eq!(largest_inline(220, device_with_limit(limit)), Ok(limit.min(220)), "limit {limit}");
+        }
+    }
+
+    #[test]
+    fn a_wish_that_is_granted_costs_one_attempt() {
+        let mut attempts = 0;
+        let result = largest_inline(64, |inline| {
+            attempts += 1;
+            Ok(inline)
+        });
+        assert_eq!((result, attempts), (Ok(64), 1));
+    }
+
+    #[test]
+    fn a_failure_that_has_another_cause_is_passed_on() {
+        assert_eq!(largest_inline(64, |_| Err(REFUSED)), Err(REFUSED));
+    }
+
+    #[test]
+    fn a_device_that_grants_less_without_failing_is_believed() {
+        assert_eq!(largest_inline(400, |inline| if inline > 300 { Err(REFUSED) } else { Ok(inline.min(64)) }), Ok(64));
+    }
+}
