@@ -52,7 +52,12 @@ impl Channel {
     pub fn open() -> Result<Channel, ChannelError> {
         match rdmacm::Channel::open() {
             Ok(channel) => Ok(Channel(channel)),
-            Err(error @ CallError { errno: Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM), .. }) => Err(error.into()),
+            Err(
+                error @ CallError {
+                    errno: Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM),
+                    ..
+                },
+            ) => Err(error.into()),
             Err(error) => Err(diagnose("/".as_ref(), error)),
         }
     }
@@ -63,9 +68,17 @@ impl Channel {
     /// # Errors
     /// What `rdma_get_cm_event` gave, other than that nothing waits.
     pub fn next(&self) -> Result<Option<Event>, CallError> {
-        let Some(mut copy) = self.0.next()? else { return Ok(None) };
+        let Some(mut copy) = self.0.next()? else {
+            return Ok(None);
+        };
         let request = copy.request.take().map(CmId::from_request);
-        Ok(Some(Event { token: copy.token, kind: copy.kind, status: copy.status, request, copy }))
+        Ok(Some(Event {
+            token: copy.token,
+            kind: copy.kind,
+            status: copy.status,
+            request,
+            copy,
+        }))
     }
 
     /// Readable when an event waits.

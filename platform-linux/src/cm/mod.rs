@@ -2,10 +2,15 @@
 
 pub mod address;
 mod channel;
+mod control;
 mod id;
+mod locate;
 pub mod readiness;
+mod token;
 
-pub use channel::{Channel, ChannelError, Event};
-pub use id::{CmId, IdError, LinkOptions, Step};
 pub use crate::sys::code::Code;
 pub use crate::sys::rdmacm::EventKind;
+pub use channel::{Channel, ChannelError, Event};
+pub use control::{ControlCounters, ControlOptions, Endpoint, VerbsControl};
+pub use id::{CmId, IdError, LinkOptions, Step};
+pub use locate::{LocateError, device_for_connecting, device_for_listening};

@@ -9,6 +9,7 @@ use core::fmt;
 use core::time::Duration;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 
 use spinwire_core::time::{Instant, Nanos};
 
@@ -55,8 +56,14 @@ impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Readiness::IoUring => f.write_str("io_uring"),
-            Readiness::Timed { every, reason: Reason::Asked } => write!(f, "poll every {every:?} (as asked)"),
-            Readiness::Timed { every, reason: Reason::Refused(error) } => write!(f, "poll every {every:?} ({error})"),
+            Readiness::Timed {
+                every,
+                reason: Reason::Asked,
+            } => write!(f, "poll every {every:?} (as asked)"),
+            Readiness::Timed {
+                every,
+                reason: Reason::Refused(error),
+            } => write!(f, "poll every {every:?} ({error})"),
         }
     }
 }
@@ -67,6 +74,8 @@ pub struct Watch {
     readiness: Readiness,
 }
 
+// One per core, and boxing the ring would put another load into every turn.
+#[expect(clippy::large_enum_variant)]
 enum Means {
     Ring(PollRing),
     Timed { set: PollSet, every: Nanos, next: Instant },
@@ -82,12 +91,24 @@ impl Watch {
         let (every, reason) = match wish_is_timed {
             Some(timed) => timed,
             None => match probe() {
-                Ok(ring) => return Watch { means: Means::Ring(ring), readiness: Readiness::IoUring },
+                Ok(ring) => {
+                    return Watch {
+                        means: Means::Ring(ring),
+                        readiness: Readiness::IoUring,
+                    };
+                }
                 Err(error) => (TIMED_DEFAULT, Reason::Refused(error)),
             },
         };
-        let means = Means::Timed { set: PollSet::default(), every: every.into(), next: Instant::ZERO };
-        Watch { means, readiness: Readiness::Timed { every, reason } }
+        let means = Means::Timed {
+            set: PollSet::default(),
+            every: every.into(),
+            next: Instant::ZERO,
+        };
+        Watch {
+            means,
+            readiness: Readiness::Timed { every, reason },
+        }
     }
 
     /// Which way is used.
@@ -143,15 +164,20 @@ const PROBE_LIMIT: Duration = Duration::from_millis(50);
 /// completions only to a thread that makes calls.
 fn probe() -> Result<PollRing, CallError> {
     let mut trial = PollRing::new()?;
-    let pipe_error =
-        |error: std::io::Error| CallError { call: "pipe", errno: Errno(error.raw_os_error().unwrap_or(0)) };
-    let (reader, mut writer) = std::io::pipe().map_err(pipe_error)?;
+    let pair_error = |error: std::io::Error| CallError {
+        call: "socketpair",
+        errno: Errno(error.raw_os_error().unwrap_or(0)),
+    };
+    let (reader, mut writer) = UnixStream::pair().map_err(pair_error)?;
     trial.watch(reader.into())?;
-    writer.write_all(&[0]).map_err(pipe_error)?;
+    writer.write_all(&[0]).map_err(pair_error)?;
     let started = std::time::Instant::now();
     while trial.is_idle() {
         if started.elapsed() > PROBE_LIMIT {
-            return Err(CallError { call: "io_uring poll", errno: Errno(libc::ETIME) });
+            return Err(CallError {
+                call: "io_uring poll",
+                errno: Errno(libc::ETIME),
+            });
         }
         core::hint::spin_loop();
     }
@@ -172,8 +198,14 @@ mod tests {
     #[test]
     fn the_timed_way_asks_once_per_budget_of_time_however_many_turns() {
         let mut watch = Watch::new(Wish::Timed(Duration::from_micros(200)));
-        assert_eq!(watch.readiness(), Readiness::Timed { every: Duration::from_micros(200), reason: Reason::Asked });
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        assert_eq!(
+            watch.readiness(),
+            Readiness::Timed {
+                every: Duration::from_micros(200),
+                reason: Reason::Asked
+            }
+        );
+        let (reader, mut writer) = UnixStream::pair().unwrap();
         let bit = watch.add(reader.as_fd()).unwrap();
         assert_eq!(watch.check(stamp(0)), Ok(0), "nothing is there yet");
         writer.write_all(b"x").unwrap();
@@ -187,8 +219,8 @@ mod tests {
     #[test]
     fn the_best_way_shows_each_change_and_reports_itself() {
         let mut watch = Watch::new(Wish::Best);
-        let (mut reader, mut writer) = std::io::pipe().unwrap();
-        let (other, _other_writer) = std::io::pipe().unwrap();
+        let (mut reader, mut writer) = UnixStream::pair().unwrap();
+        let (other, _other_writer) = UnixStream::pair().unwrap();
         let other_bit = watch.add(other.as_fd()).unwrap();
         let bit = watch.add(reader.as_fd()).unwrap();
         assert_ne!(bit, other_bit);
@@ -198,7 +230,11 @@ mod tests {
             let seen = loop {
                 let now = Instant::ZERO + started.elapsed().into() + Nanos::from_secs(round);
                 match watch.check(now).unwrap() {
-                    0 => assert!(started.elapsed() < Duration::from_secs(5), "{} never shows it", watch.readiness()),
+                    0 => assert!(
+                        started.elapsed() < Duration::from_secs(5),
+                        "{} never shows it",
+                        watch.readiness()
+                    ),
                     bits => break bits,
                 }
             };
@@ -210,15 +246,18 @@ mod tests {
 
     #[test]
     fn a_poll_that_ended_is_armed_again() {
-        // Closing the write end makes the kernel end a multishot poll on some versions and repeat it on others; either
+        // Closing the other end makes the kernel end a multishot poll on some versions and repeat it on others; either
         // way the watch has to keep telling and never fail.
         let mut watch = Watch::new(Wish::Best);
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = UnixStream::pair().unwrap();
         let bit = watch.add(reader.as_fd()).unwrap();
         drop(writer);
         let started = std::time::Instant::now();
         while watch.check(Instant::ZERO + started.elapsed().into()).unwrap() != bit {
-            assert!(started.elapsed() < Duration::from_secs(5), "the end of the pipe is never shown");
+            assert!(
+                started.elapsed() < Duration::from_secs(5),
+                "the end of the stream is never shown"
+            );
         }
     }
 }

@@ -17,36 +17,6 @@ use super::code::c_codes;
 use super::os::{CallError, Errno, check};
 
 c_codes! {
-    /// Why a work request ended. From `enum ibv_wc_status`.
-    WcStatus {
-        0 Success "success",
-        1 LocalLength "local length error: the message is longer than the posted buffer",
-        2 LocalQpOperation "local queue pair operation error",
-        3 LocalEecOperation "local end-to-end context operation error",
-        4 LocalProtection "local protection error: memory not registered for this use",
-        5 Flushed "flushed: the queue pair left the ready state",
-        6 MemoryWindowBind "memory window bind error",
-        7 BadResponse "bad response from the peer",
-        8 LocalAccess "local access error: the peer may not write this memory",
-        9 RemoteInvalidRequest "the peer called the request invalid, often because its buffer is too small",
-        10 RemoteAccess "the peer refused access to its memory",
-        11 RemoteOperation "the peer could not complete the operation",
-        12 RetryExceeded "no acknowledgement from the peer after all retries",
-        13 RnrRetryExceeded "the peer posted no receive buffer for all retries",
-        14 LocalRddViolation "local reliable datagram domain violation",
-        15 RemoteInvalidReadRequest "the peer called the read request invalid",
-        16 RemoteAborted "the peer aborted the operation",
-        17 InvalidEecNumber "invalid end-to-end context number",
-        18 InvalidEecState "invalid end-to-end context state",
-        19 Fatal "fatal transport error",
-        20 ResponseTimeout "response timeout",
-        21 General "general transport error",
-        22 TagMatching "tag matching error",
-        23 TagMatchingRendezvous "tag matching rendezvous incomplete",
-    }
-}
-
-c_codes! {
     /// What happened on a device outside of its completion queues. From `enum ibv_event_type`.
     AsyncKind {
         0 CqError "completion queue overrun or protection error",
@@ -114,8 +84,13 @@ c_codes! {
 pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> Result<(), PostFailure<ibv_send_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_send", || unsafe { rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad) })
-        .map_err(|error| PostFailure { errno: error.errno, bad })
+    check("ibv_post_send", || unsafe {
+        rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad)
+    })
+    .map_err(|error| PostFailure {
+        errno: error.errno,
+        bad,
+    })
 }
 
 /// Posts a chain of receives. On failure also gives the first work request that was not taken. No system call.
@@ -126,8 +101,13 @@ pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> 
 pub(crate) unsafe fn post_recv(qp: NonNull<ibv_qp>, first: *mut ibv_recv_wr) -> Result<(), PostFailure<ibv_recv_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_recv", || unsafe { rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad) })
-        .map_err(|error| PostFailure { errno: error.errno, bad })
+    check("ibv_post_recv", || unsafe {
+        rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad)
+    })
+    .map_err(|error| PostFailure {
+        errno: error.errno,
+        bad,
+    })
 }
 
 /// A post that was refused, in whole or from some work request on.
@@ -148,8 +128,14 @@ pub(crate) unsafe fn poll_cq(cq: NonNull<ibv_cq>, entries: &mut [ibv_wc]) -> Res
     // SAFETY: the caller's promise; `entries` has room for `wish` completions.
     match unsafe { rdma_sys::ibv_poll_cq(cq.as_ptr(), wish, entries.as_mut_ptr()) } {
         n @ 0.. => Ok(n as usize),
-        -1 => Err(CallError { call: "ibv_poll_cq", errno: Errno::last() }),
-        n => Err(CallError { call: "ibv_poll_cq", errno: Errno(n.saturating_abs()) }),
+        -1 => Err(CallError {
+            call: "ibv_poll_cq",
+            errno: Errno::last(),
+        }),
+        n => Err(CallError {
+            call: "ibv_poll_cq",
+            errno: Errno(n.saturating_abs()),
+        }),
     }
 }
 

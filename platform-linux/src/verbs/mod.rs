@@ -2,20 +2,30 @@
 //!
 //! Order of release: queue pair, then memory region, then connection id; protection domain and completion queues after
 //! the queue pairs. Each object holds what it must not outlive, so the order keeps itself, whichever wrapper goes
-//! first and whichever step of setting up failed.
+//! first and whichever step of setting up failed. Memory is deregistered before it is unmapped ([`Region`]).
 
 mod cq;
 mod device;
+mod fabric;
 mod limits;
 mod mr;
 mod pd;
 mod qp;
+mod queues;
+mod region;
 mod timing;
+mod wr;
 
 pub use cq::{Cq, CqError};
 pub use device::{AsyncEvent, AsyncKind, AsyncPlace, Device, Limits, LinkLayer, Port};
+pub use fabric::{Counters, VerbsFabric};
 pub use limits::{LimitError, Lowered, Size, lowered_defaults};
 pub use mr::{Access, Mr, MrError};
 pub use pd::Pd;
 pub use qp::{Qp, QpAttributes, QpCaps, QpError, QpSizes};
+pub use queues::{QueueError, QueueOptions, Queues};
+pub use region::{Region, RegionKey, StableMemory};
 pub(crate) use timing::ack_timeout_code;
+
+#[cfg(test)]
+mod fake;

@@ -149,7 +149,12 @@ fn explain(cause: CallError, bytes: usize, device: &str, (soft, hard): (Option<u
     let device = device.to_owned();
     let limited = soft.is_some();
     match cause.errno {
-        Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if limited => MrError::Memlock { bytes, soft, hard, device },
+        Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if limited => MrError::Memlock {
+            bytes,
+            soft,
+            hard,
+            device,
+        },
         _ => MrError::Refused { bytes, device, cause },
     }
 }
@@ -160,7 +165,10 @@ struct Bytes(u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units.iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift) {
+        match units
+            .iter()
+            .find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift)
+        {
             Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
             None => write!(f, "{} bytes", self.0),
         }
@@ -182,13 +190,22 @@ impl fmt::Display for OrUnlimited {
 mod tests {
     use super::*;
 
-    const REFUSED: CallError = CallError { call: "ibv_reg_mr", errno: Errno(libc::ENOMEM) };
+    const REFUSED: CallError = CallError {
+        call: "ibv_reg_mr",
+        errno: Errno(libc::ENOMEM),
+    };
 
     #[test]
     fn a_lock_limit_is_named_with_its_size_and_the_way_to_raise_it() {
         let text = explain(REFUSED, 8 << 20, "rxe0", (Some(64 << 10), Some(1 << 20))).to_string();
-        for part in ["8 MiB", "limit of this process: 64 KiB", "raised to 1 MiB", "ulimit -l", "LimitMEMLOCK", "memlock=-1"]
-        {
+        for part in [
+            "8 MiB",
+            "limit of this process: 64 KiB",
+            "raised to 1 MiB",
+            "ulimit -l",
+            "LimitMEMLOCK",
+            "memlock=-1",
+        ] {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
     }

@@ -1,0 +1,448 @@
+//! [`Control`] over rdma_cm: the connection path of one core, performed in its loop.
+
+use core::marker::PhantomData;
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
+use spinwire_core::fabric::{Action, ActionError, Control};
+use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
+use spinwire_core::time::Instant;
+
+use super::address::{AddressError, explain, without_device};
+use super::channel::{Channel, ChannelError, Event};
+use super::id::{CmId, LinkOptions};
+use super::readiness::{Readiness, Watch, Wish};
+use super::token::Token;
+use crate::sys::code::Code;
+use crate::sys::os::{CallError, Errno};
+use crate::sys::rdmacm::EventKind;
+use crate::verbs::{AsyncEvent, AsyncKind, Device, VerbsFabric};
+
+/// What a control is set up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlOptions {
+    /// How to see that an event waits.
+    pub readiness: Wish,
+    /// How persistent connections are.
+    pub link: LinkOptions,
+    /// For the kernel's own resolution of an address, and again of a route.
+    pub resolve: Duration,
+    /// Connect requests that may wait in the kernel. When it is full, the kernel drops further ones without a word, and
+    /// the far side asks again seconds later. Capped by the sysctl `net.rdma_ucm.max_backlog`.
+    pub backlog: i32,
+}
+
+impl Default for ControlOptions {
+    fn default() -> Self {
+        ControlOptions {
+            readiness: Wish::Best,
+            link: LinkOptions::default(),
+            resolve: Duration::from_secs(2),
+            backlog: 1_024,
+        }
+    }
+}
+
+/// Connections' ids, listeners and endpoints of one core; events in, actions out.
+///
+/// Events are acknowledged to librdmacm before they are handed out, so no action on an id waits for this loop.
+pub struct VerbsControl<'m> {
+    // Ids go when the control does, before the channel. Queue pairs hold theirs, so those go first in any case.
+    conns: Vec<Option<(ConnId, CmId)>>,
+    requests: Vec<Option<CmId>>,
+    listeners: Vec<CmId>,
+    endpoints: Vec<Endpoint>,
+    device: Device,
+    options: ControlOptions,
+    watch: Watch,
+    channel_bit: u32,
+    device_bit: u32,
+    /// What is not drained yet of what the watch showed.
+    pending: u32,
+    channel: Channel,
+    counters: ControlCounters,
+    last_failure: Option<CallError>,
+    last_device_event: Option<AsyncEvent>,
+    fabric: PhantomData<fn(&'m ())>,
+}
+
+/// A place to connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The far side.
+    pub target: SocketAddr,
+    /// Our side; `None` lets the kernel choose by its routes.
+    pub source: Option<SocketAddr>,
+}
+
+/// What the control did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ControlCounters {
+    /// Connection events handed out.
+    pub events: u64,
+    /// Connection events about ids that nobody owns any more, or requests refused for want of a place.
+    pub dropped: u64,
+    /// Events of the device itself.
+    pub device_events: u64,
+    /// Calls that failed where the engine could not be told; see [`VerbsControl::last_failure`].
+    pub failures: u64,
+}
+
+/// Connect requests that can wait for the engine at once. It answers each in the turn that brought it.
+const REQUESTS_MAX: usize = 1_024;
+
+impl VerbsControl<'_> {
+    /// Opens a channel for the connections of `device`. `slots` is the length of the engine's connection table.
+    ///
+    /// # Errors
+    /// [`ChannelError::NoRdma`] says what is missing and how to get it.
+    pub fn new(device: &Device, slots: usize, options: ControlOptions) -> Result<Self, ChannelError> {
+        let channel = Channel::open()?;
+        let mut watch = Watch::new(options.readiness);
+        let channel_bit = watch.add(channel.fd())?;
+        let device_bit = watch.add(device.async_fd())?;
+        Ok(VerbsControl {
+            conns: core::iter::repeat_with(|| None).take(slots).collect(),
+            requests: core::iter::repeat_with(|| None).take(REQUESTS_MAX).collect(),
+            listeners: Vec::new(),
+            endpoints: Vec::new(),
+            device: device.clone(),
+            options,
+            watch,
+            channel_bit,
+            device_bit,
+            pending: 0,
+            channel,
+            counters: ControlCounters::default(),
+            last_failure: None,
+            last_device_event: None,
+            fabric: PhantomData,
+        })
+    }
+
+    /// Starts to listen. Before the loop, or between turns.
+    ///
+    /// # Errors
+    /// [`AddressError`] says what is wrong with the address and which ones can be used.
+    pub fn listen(&mut self, address: SocketAddr) -> Result<ListenerId, AddressError> {
+        let number = u32::try_from(self.listeners.len()).unwrap_or(u32::MAX);
+        let call_failed = |cause| explain(address, cause);
+        let mut id = CmId::new(&self.channel, Token::Listener(number).pack()).map_err(call_failed)?;
+        id.bind(address).map_err(|error| explain(address, error.into()))?;
+        if let Some(error) = without_device(address) {
+            return Err(error);
+        }
+        id.listen(self.options.backlog)
+            .map_err(|error| explain(address, error.into()))?;
+        self.listeners.push(id);
+        Ok(ListenerId(number))
+    }
+
+    /// The address a listener has, with the port that the kernel chose if 0 was asked.
+    pub fn listener_address(&self, listener: ListenerId) -> Option<SocketAddr> {
+        self.listeners.get(listener.0 as usize)?.local_address()
+    }
+
+    /// Names a place to connect to, for [`Action::ResolveAddr`].
+    pub fn add_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
+        self.endpoints.push(endpoint);
+        EndpointId(u32::try_from(self.endpoints.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// How waiting events are seen, to be reported.
+    pub fn readiness(&self) -> Readiness {
+        self.watch.readiness()
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> ControlCounters {
+        self.counters
+    }
+
+    /// Events fetched from and given back to librdmacm: always equal.
+    pub fn event_counts(&self) -> (u64, u64) {
+        self.channel.counts()
+    }
+
+    /// The last failure that the engine could not be told.
+    pub fn last_failure(&self) -> Option<CallError> {
+        self.last_failure
+    }
+
+    /// The last event of the device itself, such as a port that went down.
+    pub fn last_device_event(&self) -> Option<AsyncEvent> {
+        self.last_device_event
+    }
+
+    /// The local address of a connection, while it has an id.
+    pub fn local_address(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.conns
+            .get(conn.slot())?
+            .as_ref()
+            .filter(|(owner, _)| *owner == conn)?
+            .1
+            .local_address()
+    }
+
+    fn note_failure(&mut self, error: CallError) {
+        self.counters.failures += 1;
+        self.last_failure = Some(error);
+    }
+
+    fn id(&mut self, conn: ConnId, call: &'static str) -> Result<&mut CmId, CallError> {
+        let entry = self.conns.get_mut(conn.slot()).and_then(Option::as_mut);
+        match entry {
+            Some((owner, id)) if *owner == conn => Ok(id),
+            _ => Err(CallError {
+                call,
+                errno: Errno(libc::ENOTCONN),
+            }),
+        }
+    }
+
+    /// Gives an id to a connection whose slot is free.
+    fn place(&mut self, conn: ConnId, mut id: CmId, call: &'static str) -> Result<&mut CmId, CallError> {
+        match self.conns.get_mut(conn.slot()) {
+            Some(slot @ None) => {
+                id.set_token(Token::Conn(conn).pack());
+                Ok(&mut slot.insert((conn, id)).1)
+            }
+            // The engine destroys the id of a slot before it uses the slot again.
+            Some(Some(_)) => Err(CallError {
+                call,
+                errno: Errno(libc::EBUSY),
+            }),
+            None => Err(CallError {
+                call,
+                errno: Errno(libc::ENOSPC),
+            }),
+        }
+    }
+
+    fn try_perform(&mut self, fabric: &mut VerbsFabric<'_>, conn: ConnId, action: Action<'_>) -> Result<(), CallError> {
+        let options = self.options;
+        match action {
+            Action::ResolveAddr(EndpointId(number)) => {
+                const CALL: &str = "rdma_resolve_addr";
+                let missing = CallError {
+                    call: CALL,
+                    errno: Errno(libc::EDESTADDRREQ),
+                };
+                let endpoint = *self.endpoints.get(number as usize).ok_or(missing)?;
+                let id = CmId::new(&self.channel, Token::Conn(conn).pack())?;
+                let id = self.place(conn, id, CALL)?;
+                Ok(id.resolve_address(endpoint.source, endpoint.target, options.resolve)?)
+            }
+            Action::ResolveRoute => Ok(self.id(conn, "rdma_resolve_route")?.resolve_route(options.resolve)?),
+            Action::Adopt(RequestId(number)) => {
+                const CALL: &str = "rdma_accept";
+                let gone = CallError {
+                    call: CALL,
+                    errno: Errno(libc::ECONNABORTED),
+                };
+                let id = self
+                    .requests
+                    .get_mut(number as usize)
+                    .and_then(Option::take)
+                    .ok_or(gone)?;
+                self.place(conn, id, CALL).map(drop)
+            }
+            Action::CreateQp => {
+                let id = self.id(conn, "rdma_create_qp")?;
+                id.ready_for_qp()?;
+                fabric.open(conn, id.raw())
+            }
+            Action::Connect(data) => Ok(self.id(conn, "rdma_connect")?.connect(&options.link, data)?),
+            Action::Accept(data) => Ok(self.id(conn, "rdma_accept")?.accept(&options.link, data)?),
+            Action::Tune => {
+                let none = CallError {
+                    call: "ibv_modify_qp",
+                    errno: Errno(libc::ENOTCONN),
+                };
+                fabric.qp(conn).ok_or(none)?.set_rnr_delay(options.link.rnr_delay)
+            }
+            Action::Disconnect => Ok(self.id(conn, "rdma_disconnect")?.disconnect()?),
+            Action::DestroyQp => {
+                fabric.close(conn);
+                Ok(())
+            }
+            Action::DestroyId => {
+                if let Some(slot) = self.conns.get_mut(conn.slot()) {
+                    slot.take_if(|(owner, _)| *owner == conn);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Turns an event of the library into the engine's. `None` when nobody is left whom it concerns.
+    fn translate(&mut self, event: Event) -> Option<CmEvent> {
+        let mut peer = None;
+        let target = match Token::unpack(event.token)? {
+            Token::Conn(conn) => {
+                self.id(conn, "").ok()?.on_event(event.kind);
+                Target::Conn(conn)
+            }
+            Token::Listener(number) => match event.request {
+                Some(ref id) => {
+                    peer = id.peer_address();
+                    Target::Request(ListenerId(number), RequestId(0))
+                }
+                None => {
+                    self.listeners.get_mut(number as usize)?.on_event(event.kind);
+                    Target::Listener(ListenerId(number))
+                }
+            },
+            Token::Request(number) => {
+                // The far side went away before it was answered: adopting the request will fail.
+                self.requests.get_mut(number as usize)?.as_mut()?.on_event(event.kind);
+                return None;
+            }
+        };
+        let mut private_data = PrivateData::new();
+        let bytes = event.private_data();
+        let kept = bytes.len().min(private_data.capacity());
+        let fits = private_data.extend_from_slice(&bytes[..kept]).is_ok();
+        debug_assert!(fits, "cut to the capacity above");
+        let (kind, status) = (kind_for_core(event.kind), event.status);
+        let target = match (target, event.request) {
+            (Target::Request(listener, _), Some(id)) => Target::Request(listener, self.keep_request(id)?),
+            (target, _) => target,
+        };
+        Some(CmEvent {
+            target,
+            kind,
+            status,
+            private_data,
+            peer,
+        })
+    }
+
+    /// Finds a place for a request. `None` refuses it, by dropping its id.
+    fn keep_request(&mut self, mut id: CmId) -> Option<RequestId> {
+        let index = self.requests.iter().position(Option::is_none)?;
+        let number = u32::try_from(index).ok()?;
+        id.set_token(Token::Request(number).pack());
+        self.requests[index] = Some(id);
+        Some(RequestId(number))
+    }
+
+    fn next_connection_event(&mut self) -> Option<CmEvent> {
+        loop {
+            match self.channel.next() {
+                Ok(Some(event)) => match self.translate(event) {
+                    Some(event) => {
+                        self.counters.events += 1;
+                        return Some(event);
+                    }
+                    None => self.counters.dropped += 1,
+                },
+                Ok(None) => {
+                    self.pending &= !self.channel_bit;
+                    return None;
+                }
+                Err(error) => {
+                    // Still pending: the next turn tries again, this one does not wait for it.
+                    self.note_failure(error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn next_device_event(&mut self) -> Option<CmEvent> {
+        loop {
+            match self.device.next_async_event() {
+                Ok(Some(event)) => {
+                    self.counters.device_events += 1;
+                    self.last_device_event = Some(event);
+                    if let Code::Known(AsyncKind::DeviceFatal | AsyncKind::CqError) = event.kind {
+                        return Some(CmEvent {
+                            target: Target::Device,
+                            kind: CmEventKind::DeviceFatal,
+                            status: 0,
+                            private_data: PrivateData::new(),
+                            peer: None,
+                        });
+                    }
+                }
+                Ok(None) => {
+                    self.pending &= !self.device_bit;
+                    return None;
+                }
+                Err(error) => {
+                    self.pending &= !self.device_bit;
+                    self.note_failure(error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn drain(&mut self) -> Option<CmEvent> {
+        if self.pending & self.device_bit != 0 {
+            let event = self.next_device_event();
+            if event.is_some() {
+                return event;
+            }
+        }
+        if self.pending & self.channel_bit != 0 {
+            self.next_connection_event()
+        } else {
+            None
+        }
+    }
+}
+
+impl<'m> Control for VerbsControl<'m> {
+    type Fabric = VerbsFabric<'m>;
+
+    #[inline]
+    fn poll_event(&mut self, now: Instant) -> Option<CmEvent> {
+        match self.watch.check(now) {
+            Ok(bits) => self.pending |= bits,
+            Err(error) => self.note_failure(error),
+        }
+        if self.pending == 0 { None } else { self.drain() }
+    }
+
+    fn perform(&mut self, fabric: &mut Self::Fabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
+        self.try_perform(fabric, conn, action)
+            .map_err(|CallError { call, errno }| ActionError { call, errno: errno.0 })
+    }
+
+    fn reject(&mut self, request: RequestId, private_data: &[u8]) {
+        let Some(mut id) = self.requests.get_mut(request.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        // If this fails, dropping the id refuses the request all the same, without the words.
+        if let Err(error) = id.reject(private_data) {
+            self.note_failure(error.into());
+        }
+    }
+}
+
+fn kind_for_core(kind: Code<EventKind>) -> CmEventKind {
+    use EventKind as K;
+    match kind {
+        Code::Known(K::AddrResolved) => CmEventKind::AddrResolved,
+        Code::Known(K::AddrError) => CmEventKind::AddrError,
+        Code::Known(K::RouteResolved) => CmEventKind::RouteResolved,
+        Code::Known(K::RouteError) => CmEventKind::RouteError,
+        Code::Known(K::ConnectRequest) => CmEventKind::ConnectRequest,
+        Code::Known(K::ConnectResponse) => CmEventKind::ConnectResponse,
+        Code::Known(K::ConnectError) => CmEventKind::ConnectError,
+        Code::Known(K::Unreachable) => CmEventKind::Unreachable,
+        Code::Known(K::Rejected) => CmEventKind::Rejected,
+        Code::Known(K::Established) => CmEventKind::Established,
+        Code::Known(K::Disconnected) => CmEventKind::Disconnected,
+        Code::Known(K::DeviceRemoval) => CmEventKind::DeviceRemoval,
+        Code::Known(K::MulticastJoin) => CmEventKind::MulticastJoin,
+        Code::Known(K::MulticastError) => CmEventKind::MulticastError,
+        Code::Known(K::AddrChange) => CmEventKind::AddrChange,
+        Code::Known(K::TimewaitExit) => CmEventKind::TimewaitExit,
+        Code::Unknown(raw) => CmEventKind::Unknown(raw),
+    }
+}

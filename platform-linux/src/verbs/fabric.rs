@@ -1,0 +1,315 @@
+//! [`Fabric`] over verbs: the data path of one core on one device.
+
+use std::rc::Rc;
+
+use spinwire_core::config::{BATCH_MAX, Sizing};
+use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::id::{ConnId, WorkId};
+
+use super::cq::Cq;
+use super::device::Device;
+use super::qp::Qp;
+use super::queues::Queues;
+use super::region::RegionKey;
+use super::wr::Chain;
+use crate::sys::os::{CallError, Errno};
+use crate::sys::rdmacm::Id;
+use crate::sys::verbs as ffi;
+
+/// Connections' queue pairs on one device, and the two completion queues they share.
+///
+/// Posts and polls allocate nothing and make no system call of their own; on Soft-RoCE the provider makes one `write`
+/// per doorbell.
+pub struct VerbsFabric<'m> {
+    // Queue pairs before what they hang on: see the order of release in the module's description.
+    conns: Vec<Option<Conn>>,
+    live: u32,
+    queues: Queues,
+    region: RegionKey<'m>,
+    sends: Chain<ffi::ibv_send_wr>,
+    recvs: Chain<ffi::ibv_recv_wr>,
+    polled: [ffi::ibv_wc; BATCH_MAX],
+    counters: Counters,
+    poll_failure: Option<CallError>,
+}
+
+struct Conn {
+    id: ConnId,
+    qp: Qp,
+}
+
+/// What the fabric did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Posts of sends: one doorbell each, which on Soft-RoCE is one `write`.
+    pub doorbells: u64,
+    /// Sends in them.
+    pub sends: u64,
+    /// Posts of receives. They ring no doorbell that costs a call.
+    pub recv_chains: u64,
+    /// Receives in them.
+    pub recvs: u64,
+    /// Calls that polled a completion queue.
+    pub polls: u64,
+    /// Completions they found.
+    pub completions: u64,
+    /// Polls that failed: the queue is broken, see [`VerbsFabric::poll_failure`].
+    pub failed_polls: u64,
+}
+
+impl<'m> VerbsFabric<'m> {
+    /// Puts a fabric together. `slots` is the length of the engine's connection table.
+    pub fn new(queues: Queues, region: RegionKey<'m>, slots: usize) -> Self {
+        let sizing = Sizing::of(queues.depth());
+        VerbsFabric {
+            conns: core::iter::repeat_with(|| None).take(slots).collect(),
+            live: 0,
+            region,
+            sends: Chain::new(sizing.send_slots),
+            recvs: Chain::new(sizing.recv_posted),
+            polled: core::array::from_fn(|_| ffi::empty_wc()),
+            counters: Counters::default(),
+            poll_failure: None,
+            queues,
+        }
+    }
+
+    /// Takes a queue pair that no library knows. The fabric must then be forgotten, not dropped.
+    #[cfg(test)]
+    pub(super) fn open_fake(&mut self, conn: ConnId, qp: Qp) {
+        self.conns[conn.slot()] = Some(Conn { id: conn, qp });
+        self.live += 1;
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.queues.device()
+    }
+
+    /// The queues that the connections share.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The first failure of a poll. Anything here means that a completion queue is broken and its connections with it.
+    pub fn poll_failure(&self) -> Option<CallError> {
+        self.poll_failure
+    }
+
+    /// The queue pair of a connection, while it has one.
+    pub fn qp(&self, conn: ConnId) -> Option<&Qp> {
+        self.conns
+            .get(conn.slot())?
+            .as_ref()
+            .filter(|entry| entry.id == conn)
+            .map(|entry| &entry.qp)
+    }
+
+    /// Makes the queue pair of `conn` on its id. Refused when the completion queues would not hold its work: an
+    /// overrun would take every connection down.
+    pub(crate) fn open(&mut self, conn: ConnId, id: &Rc<Id>) -> Result<(), CallError> {
+        let refuse = |errno| {
+            Err(CallError {
+                call: "rdma_create_qp",
+                errno: Errno(errno),
+            })
+        };
+        if self.live >= self.queues.connections() {
+            return refuse(libc::ENOSPC);
+        }
+        match self.conns.get_mut(conn.slot()) {
+            Some(slot @ None) => {
+                let Queues {
+                    pd,
+                    send_cq,
+                    recv_cq,
+                    caps,
+                    ..
+                } = &self.queues;
+                let qp = Qp::on_id(id, pd, (send_cq, recv_cq), caps)?;
+                *slot = Some(Conn { id: conn, qp });
+                self.live += 1;
+                Ok(())
+            }
+            Some(Some(_)) => refuse(libc::EBUSY),
+            None => refuse(libc::ENOSPC),
+        }
+    }
+
+    /// Destroys the queue pair of `conn`, if it has one.
+    pub(crate) fn close(&mut self, conn: ConnId) {
+        if let Some(slot) = self.conns.get_mut(conn.slot()) {
+            if slot.take_if(|entry| entry.id == conn).is_some() {
+                self.live -= 1;
+            }
+        }
+    }
+
+    #[inline]
+    fn raw_qp(&self, conn: ConnId) -> Result<core::ptr::NonNull<ffi::ibv_qp>, PostError> {
+        self.qp(conn).map(Qp::raw).ok_or(PostError {
+            taken: 0,
+            errno: libc::ENOTCONN,
+        })
+    }
+}
+
+impl Fabric for VerbsFabric<'_> {
+    #[inline]
+    fn poll_recv(&mut self, out: &mut Batch) {
+        let result = poll(&self.queues.recv_cq, &mut self.polled, out, received);
+        self.counters.note_poll(result, &mut self.poll_failure);
+    }
+
+    #[inline]
+    fn poll_send(&mut self, out: &mut Batch) {
+        let result = poll(&self.queues.send_cq, &mut self.polled, out, |_| Outcome::Done {
+            bytes: 0,
+            imm: None,
+        });
+        self.counters.note_poll(result, &mut self.poll_failure);
+    }
+
+    #[inline]
+    fn post_recv(&mut self, conn: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
+        if chain.is_empty() {
+            return Ok(());
+        }
+        let qp = self.raw_qp(conn)?;
+        for (index, work) in chain.iter().enumerate() {
+            let (wr, sge) = self.recvs.entry(index);
+            let len = work.buf.capacity();
+            wr.wr_id = work.wr_id.to_bits();
+            *sge = ffi::ibv_sge {
+                addr: self.region.address(work.buf.offset(), len),
+                length: len,
+                lkey: self.region.lkey(),
+            };
+        }
+        // SAFETY: the queue pair is alive, in `conns`, and this thread's; the memory is the region's, lent to the device
+        // by the pool until the completion or the end of the queue pair (the leases).
+        let result = self
+            .recvs
+            .post(chain.len(), |first| unsafe { ffi::post_recv(qp, first) });
+        self.counters.recv_chains += 1;
+        self.counters.recvs += taken(&result, chain.len());
+        result
+    }
+
+    #[inline]
+    fn post_send(&mut self, conn: ConnId, (head, tail): (&[SendWr], &[SendWr])) -> Result<(), PostError> {
+        let count = head.len() + tail.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let qp = self.raw_qp(conn)?;
+        for (index, work) in head.iter().chain(tail).enumerate() {
+            let (wr, sge) = self.sends.entry(index);
+            fill_send(&self.region, work, wr, sge);
+        }
+        // SAFETY: as for receives; inline payloads are read during the call only, while the leases are borrowed.
+        let result = self.sends.post(count, |first| unsafe { ffi::post_send(qp, first) });
+        self.counters.doorbells += 1;
+        self.counters.sends += taken(&result, count);
+        result
+    }
+}
+
+#[inline]
+fn taken(result: &Result<(), PostError>, count: usize) -> u64 {
+    match result {
+        Ok(()) => count as u64,
+        Err(error) => u64::from(error.taken),
+    }
+}
+
+/// Writes the fields of a send that vary. The rest stays as [`Chain::new`] left it.
+#[inline]
+fn fill_send(region: &RegionKey<'_>, work: &SendWr, wr: &mut ffi::ibv_send_wr, sge: &mut ffi::ibv_sge) {
+    wr.wr_id = work.wr_id.to_bits();
+    wr.num_sge = match &work.buf {
+        Some(lease) => {
+            assert!(work.len <= lease.capacity(), "a send is longer than its buffer");
+            *sge = ffi::ibv_sge {
+                addr: region.address(lease.offset(), work.len),
+                length: work.len,
+                lkey: region.lkey(),
+            };
+            1
+        }
+        None => 0,
+    };
+    let (opcode, imm) = match work.imm {
+        Some(imm) => (ffi::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, imm),
+        None => (ffi::ibv_wr_opcode::IBV_WR_SEND, 0),
+    };
+    wr.opcode = opcode;
+    wr.imm_data_invalidated_rkey_union.imm_data = imm.to_be();
+    let signaled = if work.signaled {
+        ffi::ibv_send_flags::IBV_SEND_SIGNALED.0
+    } else {
+        0
+    };
+    let inline = if work.inline {
+        ffi::ibv_send_flags::IBV_SEND_INLINE.0
+    } else {
+        0
+    };
+    wr.send_flags = signaled | inline;
+}
+
+/// Polls once for as many completions as `out` has room for; gives how many came.
+#[inline]
+fn poll(
+    cq: &Cq,
+    polled: &mut [ffi::ibv_wc; BATCH_MAX],
+    out: &mut Batch,
+    done: impl Fn(&ffi::ibv_wc) -> Outcome,
+) -> Result<usize, CallError> {
+    let room = out.capacity() - out.len();
+    let count = cq.poll(&mut polled[..room])?;
+    out.extend(polled[..count].iter().map(|wc| Completion {
+        wr_id: WorkId::from_bits(wc.wr_id),
+        qp_num: wc.qp_num,
+        outcome: match wc.status {
+            0 => done(wc),
+            // Only the fields named here mean anything now; length, opcode and flags may be left over.
+            status => Outcome::Failed {
+                status: WcStatus(status),
+                vendor: wc.vendor_err,
+            },
+        },
+    }));
+    Ok(count)
+}
+
+/// What a completed receive brought.
+#[inline]
+fn received(wc: &ffi::ibv_wc) -> Outcome {
+    let has_imm = wc.wc_flags & ffi::ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
+    // SAFETY: both fields of the union are 32 bits without invalid values; with the flag it is the immediate data.
+    let imm = has_imm.then(|| u32::from_be(unsafe { wc.imm_data_invalidated_rkey_union.imm_data }));
+    Outcome::Done {
+        bytes: wc.byte_len,
+        imm,
+    }
+}
+
+impl Counters {
+    #[inline]
+    fn note_poll(&mut self, result: Result<usize, CallError>, failure: &mut Option<CallError>) {
+        self.polls += 1;
+        match result {
+            Ok(count) => self.completions += count as u64,
+            Err(error) => {
+                self.failed_polls += 1;
+                failure.get_or_insert(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The real posting and polling code, driven without a device: verbs' inline functions call through a table in the
+//! context, and here that table is ours. So a provider can be given every fault that no device shows on request.
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+
+use spinwire_core::fabric::{Batch, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::id::{ConnId, WorkId, WorkKind};
+use spinwire_core::pool::{Direction, Pool, PoolSlot};
+
+use super::{Cq, Device, Pd, Qp, Queues, RegionKey, VerbsFabric};
+use crate::sys::rdmacm::{Id, rdma_cm_id};
+use crate::sys::verbs::{ibv_context, ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc};
+
+/// How a provider says that it did not take a work request.
+#[derive(Clone, Copy)]
+enum Says {
+    Errno,
+    MinusOneAndErrno,
+    NegativeErrno,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Sent {
+    wr_id: u64,
+    opcode: u32,
+    flags: u32,
+    imm: u32,
+    payload: Vec<u8>,
+    lkeys: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Provider {
+    sent: Vec<Sent>,
+    received: Vec<(u64, u64, u32, u32)>,
+    calls: u32,
+    /// Work requests it takes before it refuses.
+    refuse_after: Option<(usize, Says)>,
+    completions: VecDeque<ibv_wc>,
+    poll_error: Option<i32>,
+}
+
+impl Provider {
+    fn refuses(&self, taken: usize) -> Option<i32> {
+        let (limit, says) = self.refuse_after?;
+        if taken < limit {
+            return None;
+        }
+        Some(match says {
+            Says::Errno => libc::ENOMEM,
+            Says::NegativeErrno => -libc::ENOMEM,
+            Says::MinusOneAndErrno => {
+                // SAFETY: errno of this thread.
+                unsafe { *libc::__errno_location() = libc::ENOMEM };
+                -1
+            }
+        })
+    }
+}
+
+// SAFETY (all three): called by the posting and polling code with objects made by `Rig`, whose context pointers lead to
+// its provider, alive for the test; work requests are chains that the code under test promises to be valid.
+unsafe extern "C" fn post_send(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> i32 {
+    // SAFETY: see above.
+    let provider = unsafe { &mut *(*qp).qp_context.cast::<Provider>() };
+    provider.calls += 1;
+    let (mut at, mut taken) = (first, 0);
+    // SAFETY: see above.
+    while let Some(wr) = unsafe { at.as_ref() } {
+        if let Some(code) = provider.refuses(taken) {
+            // SAFETY: see above.
+            unsafe { *bad = at };
+            return code;
+        }
+        // SAFETY: `num_sge` pieces are there, each within the region.
+        let (sges, imm) = unsafe {
+            let count = wr.num_sge as usize;
+            let sges: &[ibv_sge] = if count == 0 {
+                &[]
+            } else {
+                core::slice::from_raw_parts(wr.sg_list, count)
+            };
+            (sges, wr.imm_data_invalidated_rkey_union.imm_data)
+        };
+        // SAFETY: as above.
+        let read = |sge: &ibv_sge| unsafe { core::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
+        provider.sent.push(Sent {
+            wr_id: wr.wr_id,
+            opcode: wr.opcode,
+            flags: wr.send_flags,
+            imm,
+            payload: sges.iter().flat_map(read).copied().collect(),
+            lkeys: sges.iter().map(|sge| sge.lkey).collect(),
+        });
+        taken += 1;
+        at = wr.next;
+    }
+    0
+}
+
+// SAFETY: see `post_send`.
+unsafe extern "C" fn post_recv(qp: *mut ibv_qp, first: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> i32 {
+    // SAFETY: see `post_send`.
+    let provider = unsafe { &mut *(*qp).qp_context.cast::<Provider>() };
+    provider.calls += 1;
+    let (mut at, mut taken) = (first, 0);
+    // SAFETY: see `post_send`.
+    while let Some(wr) = unsafe { at.as_ref() } {
+        if let Some(code) = provider.refuses(taken) {
+            // SAFETY: see `post_send`.
+            unsafe { *bad = at };
+            return code;
+        }
+        assert_eq!(wr.num_sge, 1);
+        // SAFETY: one piece is there.
+        let sge = unsafe { &*wr.sg_list };
+        provider.received.push((wr.wr_id, sge.addr, sge.length, sge.lkey));
+        taken += 1;
+        at = wr.next;
+    }
+    0
+}
+
+// SAFETY: see `post_send`.
+unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, room: i32, out: *mut ibv_wc) -> i32 {
+    // SAFETY: see `post_send`.
+    let provider = unsafe { &mut *(*cq).cq_context.cast::<Provider>() };
+    if let Some(code) = provider.poll_error {
+        return code;
+    }
+    let count = provider.completions.len().min(room as usize);
+    for (i, wc) in provider.completions.drain(..count).enumerate() {
+        // SAFETY: `room` entries may be written.
+        unsafe { out.add(i).write(wc) };
+    }
+    count as i32
+}
+
+fn zeroed<T>() -> &'static mut T {
+    // SAFETY: used for C structs of pointers, integers and optional functions, for which zeroes are valid.
+    Box::leak(Box::new(unsafe { core::mem::zeroed() }))
+}
+
+/// A fabric on a provider of our own. Leaked at the end: no library knows the objects, so none can release them.
+struct Rig {
+    provider: *mut Provider,
+    fabric: ManuallyDrop<VerbsFabric<'static>>,
+    pool: Pool<'static>,
+    memory: usize,
+}
+
+const LKEY: u32 = 0x1234;
+const BUFFER: u32 = 64;
+
+impl Rig {
+    fn new() -> Rig {
+        let provider: *mut Provider = Box::leak(Box::default());
+        let context: &mut ibv_context = zeroed();
+        context.ops.post_send = Some(post_send);
+        context.ops.post_recv = Some(post_recv);
+        context.ops.poll_cq = Some(poll_cq);
+        let context: *mut ibv_context = context;
+        let cq: &mut ibv_cq = zeroed();
+        (cq.context, cq.cq_context) = (context, provider.cast());
+        let qp: &mut ibv_qp = zeroed();
+        (qp.context, qp.qp_context, qp.qp_num) = (context, provider.cast(), 17);
+
+        let device = Device::from_fake(NonNull::new(context).unwrap());
+        let pd = Pd::from_fake(device.clone());
+        let cq = Cq::from_fake(NonNull::from(cq), device, 64);
+        let id = Id::from_fake(NonNull::from(zeroed::<rdma_cm_id>()));
+        let qp = Qp::from_fake(NonNull::from(qp), pd.clone(), &cq, id);
+        let memory = vec![0_u8; 16 * BUFFER as usize].leak();
+        let base = memory.as_mut_ptr();
+        // SAFETY: stands for a region's key, which makes no reference: the pool has the only one.
+        let key = RegionKey::from_fake(unsafe { core::slice::from_raw_parts_mut(base, memory.len()) }, LKEY);
+        let slots = vec![PoolSlot::default(); 16].leak();
+        let pool = Pool::new(Direction::Send, memory, 0, (BUFFER, BUFFER), slots).unwrap();
+        let mut fabric = VerbsFabric::new(Queues::from_fake(pd, cq.clone(), cq, 4, 2), key, 4);
+        fabric.open_fake(conn(1), qp);
+        Rig {
+            provider,
+            fabric: ManuallyDrop::new(fabric),
+            pool,
+            memory: base as usize,
+        }
+    }
+
+    fn provider(&mut self) -> &mut Provider {
+        // SAFETY: leaked, and used by one call at a time.
+        unsafe { &mut *self.provider }
+    }
+
+    /// A send of `payload`, which may be empty: then without a buffer.
+    fn send(&mut self, index: u32, payload: &[u8], inline: bool) -> SendWr {
+        let buf = (!payload.is_empty()).then(|| {
+            let mut buf = self.pool.take().unwrap();
+            buf[..payload.len()].copy_from_slice(payload);
+            self.pool.lend(buf, conn(1))
+        });
+        let wr_id = WorkId::new(conn(1), WorkKind::Send, index);
+        SendWr {
+            wr_id,
+            buf,
+            len: payload.len() as u32,
+            imm: None,
+            signaled: false,
+            inline,
+        }
+    }
+
+    fn recv(&mut self, index: u32) -> RecvWr {
+        let buf = self.pool.take().unwrap();
+        RecvWr {
+            wr_id: WorkId::new(conn(1), WorkKind::Recv, index),
+            buf: self.pool.lend(buf, conn(1)),
+        }
+    }
+}
+
+fn conn(generation: u64) -> ConnId {
+    ConnId::from_bits(generation << 16 | 2).unwrap()
+}
+
+fn completion(wr_id: u64, status: u32) -> ibv_wc {
+    // SAFETY: integers only.
+    let mut wc: ibv_wc = unsafe { core::mem::zeroed() };
+    (wc.wr_id, wc.status, wc.qp_num) = (wr_id, status, 17);
+    wc
+}
+
+#[test]
+fn both_halves_of_a_ring_go_out_as_one_chain_with_one_doorbell() {
+    let mut rig = Rig::new();
+    let mut head = [rig.send(0, b"a", true), rig.send(1, b"bc", false)];
+    head[0].imm = Some(0x0102_0304);
+    head[1].signaled = true;
+    let tail = [rig.send(2, b"", false)];
+    rig.fabric.post_send(conn(1), (&head, &tail)).unwrap();
+    let (signaled, inline) = (ibv_send_flags::IBV_SEND_SIGNALED.0, ibv_send_flags::IBV_SEND_INLINE.0);
+    let expected = |work: &SendWr, opcode, flags, imm, payload: &[u8]| Sent {
+        wr_id: work.wr_id.to_bits(),
+        opcode,
+        flags,
+        imm,
+        payload: payload.to_vec(),
+        lkeys: if payload.is_empty() { vec![] } else { vec![LKEY] },
+    };
+    // Opcode 2 is SEND, 3 SEND_WITH_IMM; immediate data goes in network byte order.
+    let wanted = [
+        expected(&head[0], 3, inline, 0x0102_0304_u32.to_be(), b"a"),
+        expected(&head[1], 2, signaled, 0, b"bc"),
+        expected(&tail[0], 2, 0, 0, b""),
+    ];
+    assert_eq!(rig.provider().sent, wanted);
+    assert_eq!(rig.provider().calls, 1);
+    let counters = rig.fabric.counters();
+    assert_eq!((counters.doorbells, counters.sends), (1, 3));
+}
+
+#[test]
+fn fields_of_an_earlier_post_do_not_shine_through() {
+    let mut rig = Rig::new();
+    let mut first = rig.send(0, b"payload", true);
+    (first.imm, first.signaled) = (Some(u32::MAX), true);
+    rig.fabric.post_send(conn(1), (&[first], &[])).unwrap();
+    let second = rig.send(1, b"", false);
+    rig.fabric.post_send(conn(1), (&[second], &[])).unwrap();
+    let sent = &rig.provider().sent[1];
+    assert_eq!((sent.opcode, sent.flags, sent.imm, sent.payload.len()), (2, 0, 0, 0));
+}
+
+#[test]
+fn every_way_of_refusing_a_post_is_understood() {
+    for says in [Says::Errno, Says::MinusOneAndErrno, Says::NegativeErrno] {
+        for limit in 0..3 {
+            let mut rig = Rig::new();
+            rig.provider().refuse_after = Some((limit, says));
+            let error = Err(PostError {
+                taken: limit as u32,
+                errno: libc::ENOMEM,
+            });
+            let sends = [
+                rig.send(0, b"x", false),
+                rig.send(1, b"y", false),
+                rig.send(2, b"z", false),
+            ];
+            assert_eq!(rig.fabric.post_send(conn(1), (&sends[..1], &sends[1..])), error);
+            let recvs = [rig.recv(0), rig.recv(1), rig.recv(2)];
+            assert_eq!(rig.fabric.post_recv(conn(1), &recvs), error);
+            let counters = rig.fabric.counters();
+            assert_eq!(
+                (counters.sends, counters.recvs),
+                (limit as u64, limit as u64),
+                "only what was taken counts"
+            );
+            // The chain is whole again afterwards.
+            rig.provider().refuse_after = None;
+            assert_eq!(rig.fabric.post_send(conn(1), (&sends, &[])), Ok(()));
+            assert_eq!(rig.provider().sent.len(), limit + 3);
+        }
+    }
+}
+
+#[test]
+fn receives_name_their_whole_buffers() {
+    let mut rig = Rig::new();
+    let recvs = [rig.recv(7), rig.recv(8)];
+    rig.fabric.post_recv(conn(1), &recvs).unwrap();
+    let base = rig.memory as u64;
+    let wanted: Vec<_> = recvs
+        .iter()
+        .map(|r| (r.wr_id.to_bits(), base + r.buf.offset(), BUFFER, LKEY))
+        .collect();
+    assert_eq!(rig.provider().received, wanted);
+    assert_eq!((rig.provider().calls, rig.fabric.counters().recv_chains), (1, 1));
+}
+
+#[test]
+fn another_life_of_the_slot_cannot_be_posted_on() {
+    let mut rig = Rig::new();
+    let recvs = [rig.recv(0)];
+    let gone = Err(PostError {
+        taken: 0,
+        errno: libc::ENOTCONN,
+    });
+    assert_eq!(rig.fabric.post_recv(conn(2), &recvs), gone);
+    assert_eq!(
+        rig.fabric.post_recv(ConnId::from_bits(1 << 16 | 3).unwrap(), &recvs),
+        gone,
+        "a slot without queue pair"
+    );
+    assert_eq!(
+        rig.fabric.post_recv(ConnId::from_bits(1 << 16 | 999).unwrap(), &recvs),
+        gone,
+        "a slot that is not there"
+    );
+    assert_eq!(rig.provider().calls, 0);
+}
+
+#[test]
+#[should_panic(expected = "lease of another region")]
+fn memory_outside_the_region_is_never_given_to_the_device() {
+    let mut rig = Rig::new();
+    let memory = vec![0; 64].leak();
+    let slots = vec![PoolSlot::default(); 1].leak();
+    let mut elsewhere = Pool::new(Direction::Recv, memory, 1 << 40, (64, 64), slots).unwrap();
+    let buf = elsewhere.take().unwrap();
+    let buf = elsewhere.lend(buf, conn(1));
+    let _ = rig.fabric.post_recv(
+        conn(1),
+        &[RecvWr {
+            wr_id: WorkId::new(conn(1), WorkKind::Recv, 0),
+            buf,
+        }],
+    );
+}
+
+#[test]
+fn an_inline_payload_is_taken_during_the_post() {
+    let mut rig = Rig::new();
+    let work = rig.send(0, b"before", true);
+    let index = work.buf.as_ref().unwrap().index();
+    rig.fabric.post_send(conn(1), (&[work], &[])).unwrap();
+    let mut buf = rig.pool.reclaim(index, conn(1)).unwrap();
+    buf.fill(0xee);
+    assert_eq!(rig.provider().sent[0].payload, b"before");
+    rig.pool.release(buf);
+}
+
+#[test]
+fn of_a_failed_completion_only_the_defined_fields_are_read() {
+    let mut rig = Rig::new();
+    let mut wc = completion(99, 5);
+    wc.vendor_err = 0xabc;
+    // What a provider may leave behind in the rest.
+    (wc.opcode, wc.byte_len, wc.wc_flags) = (0xdead_beef, u32::MAX, u32::MAX);
+    wc.imm_data_invalidated_rkey_union.imm_data = 0x5555_5555;
+    let mut from_the_future = completion(100, 4_000_000_000);
+    from_the_future.byte_len = 7;
+    for poll in [VerbsFabric::poll_recv, VerbsFabric::poll_send] {
+        // SAFETY: a copy of plain integers.
+        rig.provider()
+            .completions
+            .extend(unsafe { [core::ptr::read(&wc), core::ptr::read(&from_the_future)] });
+        let mut out = Batch::new();
+        poll(&mut rig.fabric, &mut out);
+        assert_eq!(
+            out[0].outcome,
+            Outcome::Failed {
+                status: WcStatus::WR_FLUSH_ERR,
+                vendor: 0xabc
+            }
+        );
+        assert_eq!((out[0].wr_id, out[0].qp_num), (WorkId::from_bits(99), 17));
+        assert_eq!(
+            out[1].outcome,
+            Outcome::Failed {
+                status: WcStatus(4_000_000_000),
+                vendor: 0
+            }
+        );
+    }
+}
+
+#[test]
+fn a_received_message_brings_its_length_and_its_immediate_data_only_if_it_has_some() {
+    let mut rig = Rig::new();
+    let mut with = completion(1, 0);
+    (with.byte_len, with.wc_flags) = (u32::MAX, 2);
+    with.imm_data_invalidated_rkey_union.imm_data = 0x0102_0304_u32.to_be();
+    let mut without = completion(2, 0);
+    without.imm_data_invalidated_rkey_union.imm_data = 0x5555_5555;
+    rig.provider().completions.extend([with, without]);
+    let mut out = Batch::new();
+    rig.fabric.poll_recv(&mut out);
+    // A length beyond any buffer is handed on as the claim it is; checking it is the engine's job.
+    assert_eq!(
+        out[0].outcome,
+        Outcome::Done {
+            bytes: u32::MAX,
+            imm: Some(0x0102_0304)
+        }
+    );
+    assert_eq!(out[1].outcome, Outcome::Done { bytes: 0, imm: None });
+}
+
+#[test]
+fn a_poll_takes_no_more_than_there_is_room_for() {
+    let mut rig = Rig::new();
+    rig.provider().completions.extend((0..100).map(|i| completion(i, 0)));
+    let mut out = Batch::new();
+    let mut seen = Vec::new();
+    rig.fabric.poll_send(&mut out);
+    assert!(out.is_full());
+    rig.fabric.poll_send(&mut out);
+    while !out.is_empty() {
+        seen.extend(out.iter().map(|c| c.wr_id.to_bits()));
+        out.clear();
+        rig.fabric.poll_send(&mut out);
+    }
+    assert_eq!(seen, (0..100).collect::<Vec<_>>(), "each once, in order");
+    assert_eq!(rig.fabric.counters().completions, 100);
+}
+
+#[test]
+fn a_broken_completion_queue_is_remembered() {
+    let mut rig = Rig::new();
+    rig.provider().poll_error = Some(-libc::EIO);
+    let mut out = Batch::new();
+    rig.fabric.poll_recv(&mut out);
+    assert!(out.is_empty());
+    assert_eq!(rig.fabric.counters().failed_polls, 1);
+    assert_eq!(rig.fabric.poll_failure().unwrap().errno.0, libc::EIO);
+}

@@ -1,0 +1,214 @@
+//! What all connections of one core on one device share, sized together.
+
+use spinwire_core::config::{DEPTH_MAX, Sizing};
+
+use super::cq::{Cq, CqError};
+use super::device::{Device, Limits};
+use super::limits::{Limit, LimitError, Size};
+use super::pd::Pd;
+use super::qp::{QpCaps, QpError, QpSizes};
+use crate::sys::os::CallError;
+
+/// The wishes that size queues, completion queues and buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Most connections at one time.
+    pub connections: u32,
+    /// Messages in flight per connection and direction.
+    pub depth: Size,
+    /// Bytes that a send may carry inside its work request instead of in a buffer.
+    pub inline: Size,
+}
+
+/// A protection domain, a completion queue for each direction, and the sizes that the device was seen to grant.
+pub struct Queues {
+    pub(super) pd: Pd,
+    pub(super) send_cq: Cq,
+    pub(super) recv_cq: Cq,
+    pub(super) caps: QpCaps,
+    connections: u32,
+    depth: u32,
+}
+
+/// Why the queues cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// A size is above what the device takes.
+    #[error(transparent)]
+    TooLarge(#[from] LimitError),
+    /// There is no protection domain.
+    #[error("protection domain: {0}")]
+    Pd(#[from] CallError),
+    /// There is no completion queue.
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    /// There is no queue pair.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+}
+
+impl Queues {
+    /// Makes them, after fitting the depth to the device.
+    ///
+    /// # Errors
+    /// A size that was asked for and that the device does not take is named with the largest it takes.
+    pub fn new(device: &Device, options: &QueueOptions) -> Result<Queues, QueueError> {
+        let connections = options.connections.max(1);
+        let depth = fit_depth(device.name(), device.limits(), connections, options.depth)?;
+        let Sizing {
+            send_slots,
+            recv_posted,
+            ..
+        } = Sizing::of(depth);
+        let pd = Pd::new(device)?;
+        // One connection's worth of room beyond what can be outstanding: a slot is used again while completions of its
+        // last life may still lie in the queue.
+        let entries = |slots: u32| Size::Asked(((connections + 1) * slots).min(device.limits().max_cqe));
+        let send_cq = Cq::new(device, "--depth", entries(send_slots))?;
+        let recv_cq = Cq::new(device, "--depth", entries(recv_posted))?;
+        let sizes = QpSizes {
+            send: Size::Asked(send_slots),
+            recv: Size::Asked(recv_posted),
+            inline: options.inline,
+        };
+        let caps = sizes.probe(&pd, &send_cq, &recv_cq)?;
+        Ok(Queues {
+            pd,
+            send_cq,
+            recv_cq,
+            caps,
+            connections,
+            depth,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_fake(pd: Pd, send_cq: Cq, recv_cq: Cq, depth: u32, connections: u32) -> Queues {
+        let Sizing {
+            send_slots: send,
+            recv_posted: recv,
+            ..
+        } = Sizing::of(depth);
+        Queues {
+            pd,
+            send_cq,
+            recv_cq,
+            caps: QpCaps { send, recv, inline: 64 },
+            connections,
+            depth,
+        }
+    }
+
+    /// The protection domain, to register memory with.
+    pub fn pd(&self) -> &Pd {
+        &self.pd
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.pd.device()
+    }
+
+    /// Most connections at one time.
+    pub fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    /// Messages in flight per connection and direction, as fitted.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Bytes that a send may carry inside its work request, as granted.
+    pub fn inline_bytes(&self) -> u32 {
+        self.caps.inline
+    }
+}
+
+/// The depth to use: as wished if everything that follows from it fits the device.
+fn fit_depth(device: &str, limits: &Limits, connections: u32, wish: Size) -> Result<u32, LimitError> {
+    let per_queue = |depth| Sizing::of(depth).send_slots.max(Sizing::of(depth).recv_posted);
+    let shared = |depth| u64::from(per_queue(depth)) * u64::from(connections);
+    let fits_qp = |depth| per_queue(depth) <= limits.max_qp_wr;
+    let fits_cq = |depth| shared(depth) <= u64::from(limits.max_cqe);
+    let largest = |fits: &dyn Fn(u32) -> bool| {
+        let (mut low, mut high) = (0, DEPTH_MAX);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        low
+    };
+    let by_qp = largest(&fits_qp);
+    let by_cq = largest(&fits_cq);
+    if by_qp == 0 || by_cq == 0 {
+        // Not even depth 1: the number of connections is what does not fit.
+        let max = limits.max_cqe / per_queue(1);
+        return Err(LimitError {
+            option: "--connections",
+            asked: connections,
+            max,
+            limit: "max_cqe",
+            device: device.to_owned(),
+        });
+    }
+    let (max, limit) = match () {
+        () if by_cq < by_qp => (by_cq, "max_cqe, shared by all connections"),
+        () if by_qp < DEPTH_MAX => (by_qp, "max_qp_wr"),
+        () => (DEPTH_MAX, "the limit of this program"),
+    };
+    Limit {
+        option: "--depth",
+        max,
+        limit,
+        device,
+    }
+    .fit(wish)
+    .map(|depth| depth.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        *Device::from_fake(core::ptr::NonNull::dangling()).limits()
+    }
+
+    #[test]
+    fn a_depth_that_fits_is_taken_as_it_is() {
+        assert_eq!(fit_depth("d", &limits(), 64, Size::Asked(32)), Ok(32));
+        assert_eq!(fit_depth("d", &limits(), 1, Size::Asked(1)), Ok(1));
+    }
+
+    #[test]
+    fn completion_queues_bound_the_depth_of_many_connections() {
+        let error = fit_depth("rxe0", &limits(), 64, Size::Asked(4_000)).unwrap_err();
+        assert_eq!(
+            (error.option, error.asked, error.limit),
+            ("--depth", 4_000, "max_cqe, shared by all connections")
+        );
+        let fits = Sizing::of(error.max).send_slots * 64;
+        let above = Sizing::of(error.max + 1).send_slots * 64;
+        assert!(fits <= 32_767 && above > 32_767, "{fits} {above}");
+        assert_eq!(fit_depth("rxe0", &limits(), 64, Size::Default(4_000)), Ok(error.max));
+    }
+
+    #[test]
+    fn a_small_device_names_its_queue_limit() {
+        let small = Limits {
+            max_qp_wr: 128,
+            ..limits()
+        };
+        let error = fit_depth("fake0", &small, 1, Size::Asked(4_000)).unwrap_err();
+        assert_eq!(error.limit, "max_qp_wr");
+        assert!(Sizing::of(error.max).send_slots <= 128);
+    }
+
+    #[test]
+    fn too_many_connections_for_any_depth_are_named() {
+        let error = fit_depth("rxe0", &limits(), 40_000, Size::Default(32)).unwrap_err();
+        assert_eq!((error.option, error.asked), ("--connections", 40_000));
+        assert_eq!(fit_depth("rxe0", &limits(), error.max, Size::Default(1)), Ok(1));
+    }
+}
