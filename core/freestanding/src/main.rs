@@ -11,11 +11,7 @@ use spinwire_core::ring::{Header, PopError, PushError, Slot, split_starting_at};
 
 /// Runs every check and returns the exit code.
 fn checks() -> u8 {
-    let checks: [fn() -> bool; 3] = [
-        ring_keeps_order_over_the_wrap,
-        ring_gives_back_when_full,
-        ring_moves_batches,
-    ];
+    let checks: [fn() -> bool; 3] = [ring_keeps_order_over_the_wrap, ring_gives_back_when_full, ring_moves_batches];
     for (number, check) in (1..).zip(checks) {
         if !check() {
             return number;
