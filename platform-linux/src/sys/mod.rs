@@ -3,6 +3,7 @@
 //! Nothing outside this module names `rdma_sys` or `io_uring`, so either can be exchanged here.
 
 pub(crate) mod code;
+pub(crate) mod host;
 pub(crate) mod os;
 pub(crate) mod rdmacm;
 pub(crate) mod uring;

@@ -1,0 +1,355 @@
+//! The arena: allocate once, carve, register once.
+
+use std::fmt;
+use std::fs;
+use std::ptr::NonNull;
+use std::slice;
+
+use super::RAISE_MEMLOCK;
+use super::hugepage::Refused;
+use super::map::Mapping;
+use super::page::{Bytes, PageKind, PagePolicy};
+use crate::sys::os::{CallError, Errno, memlock_limit};
+use crate::verbs::StableMemory;
+
+/// What an arena should be.
+#[derive(Clone, Debug, Default)]
+pub struct ArenaConfig {
+    /// Size in bytes, at least 1; rounded up to whole pages.
+    pub bytes: usize,
+    /// Kinds of pages allowed, in the order to try them.
+    pub pages: PagePolicy,
+    /// The NUMA node the pages should come from, for instance the device's; `None` where it is not known (-1 in sysfs).
+    pub node: Option<u32>,
+    /// Lock the pages into memory. Not needed if they are registered with a device, which locks them too.
+    pub lock: bool,
+}
+
+/// One piece of zeroed memory of this process, present in full. Unmapped on drop.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+    placement: Placement,
+}
+
+/// What the kernel gave: a value to report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The kind of page.
+    pub kind: PageKind,
+    /// Size of one page in bytes.
+    pub page_bytes: usize,
+    /// Number of pages.
+    pub pages: usize,
+    /// The NUMA node of the first page; `None` where the kernel does not tell.
+    pub node: Option<u32>,
+    /// Why the node asked for was not made binding, if so. The pages may then be anywhere.
+    pub bind_refused: Option<CallError>,
+    /// Whether the pages are locked.
+    pub locked: bool,
+    /// The kinds of pages that were tried before, with the reason of each.
+    pub refused: Vec<Refused>,
+}
+
+/// Why there is no arena. Nothing is left behind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArenaError {
+    /// The size is 0, or more than the address space.
+    #[error("an arena of {bytes} bytes cannot be made")]
+    Size {
+        /// The size asked for.
+        bytes: usize,
+    },
+    /// No kind of page that is allowed could be had.
+    #[error("no memory for an arena of {}:{}", Bytes(*.bytes as u64), List(.refused))]
+    NoPages {
+        /// The size asked for.
+        bytes: usize,
+        /// What was tried, with the reasons.
+        refused: Vec<Refused>,
+    },
+    /// The process may not lock that much memory.
+    #[error("lock an arena of {}: limit of locked memory of this process is {}, may be raised to {}; {RAISE_MEMLOCK}",
+        Bytes(*.bytes as u64), Limit(*.soft), Limit(*.hard))]
+    Memlock {
+        /// The size that was to be locked, in bytes.
+        bytes: usize,
+        /// The limit that holds, in bytes; `None` is unlimited.
+        soft: Option<u64>,
+        /// How far the process may raise it itself, in bytes; `None` is unlimited.
+        hard: Option<u64>,
+    },
+    /// Locking failed for another reason.
+    #[error("lock an arena of {}: {cause}", Bytes(*.bytes as u64))]
+    Lock {
+        /// The size that was to be locked, in bytes.
+        bytes: usize,
+        /// The call, and what it said.
+        cause: CallError,
+    },
+}
+
+impl Arena {
+    /// Maps the memory on the first kind of page that can be had, makes every page present, and says what was got.
+    ///
+    /// Cost: the kernel clears the memory, 0.1-0.3 s per GiB. To be done at the start, not in a loop.
+    ///
+    /// # Errors
+    /// [`ArenaError`]; each names the limit and what lifts it.
+    pub fn allocate(config: &ArenaConfig) -> Result<Self, ArenaError> {
+        let mut refused = Vec::new();
+        for &kind in config.pages.kinds() {
+            let page_bytes = kind.page_bytes();
+            let len = config.bytes.checked_next_multiple_of(page_bytes).filter(|&len| len > 0 && len <= LEN_MAX);
+            let len = len.ok_or(ArenaError::Size { bytes: config.bytes })?;
+            match place(kind, len, config.node) {
+                Ok((mapping, bind_refused)) => {
+                    if config.lock {
+                        mapping.lock().map_err(|cause| explain_lock(len, cause, memlock_limit()))?;
+                    }
+                    let placement = Placement {
+                        kind,
+                        page_bytes,
+                        pages: len / page_bytes,
+                        node: mapping.node(),
+                        bind_refused,
+                        locked: config.lock,
+                        refused,
+                    };
+                    return Ok(Arena { mapping, placement });
+                }
+                Err(reason) => refused.push(reason),
+            }
+        }
+        Err(ArenaError::NoPages { bytes: config.bytes, refused })
+    }
+
+    /// What the kernel gave.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// The first byte, for registration. Valid as long as the arena is.
+    pub fn base(&self) -> NonNull<u8> {
+        self.mapping.base()
+    }
+
+    /// Size in bytes: what was asked for, rounded up to whole pages.
+    #[expect(clippy::len_without_is_empty, reason = "an arena is never empty")]
+    pub fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// All of the memory.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is present, initialised by the kernel (zeroes) and lives as long as `self`, which is
+        // borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.mapping.base().as_ptr(), self.mapping.len()) }
+    }
+
+    /// Hands the memory out piece by piece, from the beginning. A second carver begins anew, when the first one's pieces
+    /// are gone.
+    pub fn carver(&mut self) -> Carver<'_> {
+        Carver::new(self.bytes())
+    }
+}
+
+// SAFETY: the mapping neither moves nor changes its length before it is dropped, whatever happens to the value, and the
+// kernel has zeroed it. Its bytes are reached through `&mut Arena` only, which the owner of a registration gives to
+// nobody.
+unsafe impl StableMemory for Arena {
+    fn base(&self) -> NonNull<u8> {
+        self.mapping.base()
+    }
+
+    fn len(&self) -> usize {
+        self.mapping.len()
+    }
+}
+
+/// Divides an arena into pieces.
+#[derive(Debug)]
+pub struct Carver<'a> {
+    offset: usize,
+    rest: &'a mut [u8],
+}
+
+/// A part of an arena.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// Where it begins, in bytes from the arena's base, and so in the region registered over the arena.
+    pub offset: usize,
+    /// The memory.
+    pub bytes: &'a mut [u8],
+}
+
+/// An arena has too little left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} wanted at a multiple of {align}, {} left in the arena", Bytes(*.wanted as u64), Bytes(*.left as u64))]
+pub struct OutOfArena {
+    /// Bytes wanted.
+    pub wanted: usize,
+    /// The alignment wanted.
+    pub align: usize,
+    /// Bytes left.
+    pub left: usize,
+}
+
+impl<'a> Carver<'a> {
+    /// Divides all of `memory`, which is an arena or a registered region over one.
+    pub fn new(memory: &'a mut [u8]) -> Self {
+        Carver { offset: 0, rest: memory }
+    }
+
+    /// The next `len` bytes at a multiple of `align`.
+    ///
+    /// # Errors
+    /// [`OutOfArena`]; nothing was taken.
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
+    pub fn take(&mut self, len: usize, align: usize) -> Result<Piece<'a>, OutOfArena> {
+        assert!(align.is_power_of_two(), "alignment {align} is not a power of two");
+        let left = self.rest.len();
+        let skip = self.rest.as_ptr().addr().wrapping_neg() & (align - 1);
+        let end = skip.checked_add(len).filter(|&end| end <= left);
+        let end = end.ok_or(OutOfArena { wanted: len, align, left })?;
+        let (taken, rest) = std::mem::take(&mut self.rest).split_at_mut(end);
+        let piece = Piece { offset: self.offset + skip, bytes: &mut taken[skip..] };
+        self.offset += end;
+        self.rest = rest;
+        Ok(piece)
+    }
+
+    /// Bytes not handed out yet.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+/// Maps `len` bytes on `kind`, present in full. Also says why the node was not made binding, if so.
+fn place(kind: PageKind, len: usize, node: Option<u32>) -> Result<(Mapping, Option<CallError>), Refused> {
+    let wanted = (len / kind.page_bytes()) as u64;
+    let refuse = |cause| Refused::call(kind, wanted, cause);
+    let mapping = Mapping::new(kind, len).map_err(refuse)?;
+    mapping.keep_from_children().map_err(refuse)?;
+    let bind_refused = node.and_then(|node| mapping.bind(node).err());
+    mapping.populate().map_err(refuse)?;
+    if kind == PageKind::Transparent && huge_bytes(&mapping) < len {
+        mapping.collapse();
+        let got = huge_bytes(&mapping);
+        if got < len {
+            return Err(Refused::transparent(wanted, got as u64));
+        }
+    }
+    Ok((mapping, bind_refused))
+}
+
+/// Bytes of the mapping that the kernel says are on transparent hugepages.
+fn huge_bytes(mapping: &Mapping) -> usize {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let begin = format!("{:x}-", mapping.base().as_ptr().addr());
+    let entry = smaps.lines().skip_while(|line| !line.starts_with(&begin));
+    let kib = entry.skip(1).find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse::<usize>().ok()).map_or(0, |kib| kib << 10)
+}
+
+/// A lock is refused with one of three numbers when the limit is too low.
+fn explain_lock(bytes: usize, cause: CallError, (soft, hard): (Option<u64>, Option<u64>)) -> ArenaError {
+    match cause.errno {
+        Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if soft.is_some() => ArenaError::Memlock { bytes, soft, hard },
+        _ => ArenaError::Lock { bytes, cause },
+    }
+}
+
+/// One line, and one more for each kind of page that was refused before.
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pages, page) = (self.pages, Bytes(self.page_bytes as u64));
+        let transparent = if self.kind == PageKind::Transparent { " (transparent)" } else { "" };
+        let plural = if pages == 1 { "page" } else { "pages" };
+        write!(f, "{} on {pages} {plural} of {page}{transparent}", Bytes((pages * self.page_bytes) as u64))?;
+        match self.node {
+            Some(node) => write!(f, ", node {node}")?,
+            None => f.write_str(", node unknown")?,
+        }
+        if let Some(cause) = &self.bind_refused {
+            write!(f, " (not bound: {cause})")?;
+        }
+        if self.locked {
+            f.write_str(", locked")?;
+        }
+        List(&self.refused).fmt(f)
+    }
+}
+
+/// Each on a line of its own.
+struct List<'a>(&'a [Refused]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|refused| write!(f, "\n  not on {refused}"))
+    }
+}
+
+struct Limit(Option<u64>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => Bytes(bytes).fmt(f),
+            None => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// No object in Rust may be longer; guards need a little room as well.
+const LEN_MAX: usize = isize::MAX as usize - (4 << 30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_limit_is_named_with_the_size_and_the_way_to_raise_it() {
+        let cause = CallError { call: "mlock", errno: Errno(libc::ENOMEM) };
+        let text = explain_lock(8 << 20, cause, (Some(64 << 10), Some(1 << 20))).to_string();
+        for part in ["arena of 8 MiB", "is 64 KiB", "raised to 1 MiB", "ulimit -l", "LimitMEMLOCK=", "--ulimit memlock"]
+        {
+            assert!(text.contains(part), "{part:?} is missing in: {text}");
+        }
+        assert_eq!(explain_lock(1, cause, (None, None)), ArenaError::Lock { bytes: 1, cause });
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for bytes in [0, usize::MAX, isize::MAX as usize] {
+            let error = Arena::allocate(&ArenaConfig { bytes, ..ArenaConfig::default() }).unwrap_err();
+            assert_eq!(error, ArenaError::Size { bytes });
+        }
+    }
+
+    #[test]
+    fn pieces_are_aligned_apart_and_know_their_offset() {
+        let pages = PagePolicy::new([PageKind::Small]).unwrap();
+        let mut arena = Arena::allocate(&ArenaConfig { bytes: 8192, pages, ..ArenaConfig::default() }).unwrap();
+        let (base, len) = (arena.base().as_ptr().addr(), arena.len());
+        let mut carver = arena.carver();
+        let first = carver.take(100, 1).unwrap();
+        let second = carver.take(64, 128).unwrap();
+        let empty = carver.take(0, 1).unwrap();
+        assert_eq!((first.offset, second.offset, empty.offset), (0, 128, 192));
+        for piece in [&first, &second, &empty] {
+            assert_eq!(piece.bytes.as_ptr().addr(), base + piece.offset);
+        }
+        first.bytes.fill(1);
+        assert!(second.bytes.iter().all(|&byte| byte == 0));
+        let left = len - 192;
+        assert_eq!(carver.left(), left);
+        let error = carver.take(left + 1, 1).unwrap_err();
+        assert_eq!(error, OutOfArena { wanted: left + 1, align: 1, left });
+        assert_eq!(carver.take(usize::MAX, 4096).unwrap_err().left, left);
+        assert_eq!(carver.take(left, 1).unwrap().bytes.len(), left);
+        assert_eq!(carver.left(), 0);
+    }
+}
