@@ -17,8 +17,9 @@ failed() {
 step() { "$@" >/run/step 2>&1 || failed "$*: $(tr '\n' ' ' </run/step)"; }
 
 declare -A port
-for node in /sys/class/virtio-ports/*; do
-  port[$(<"$node/name")]=/dev/${node##*/}
+for name in /sys/class/virtio-ports/*/name; do
+  node=${name%/name}
+  port[$(<"$name")]=/dev/${node##*/}
 done
 exec 9>"${port[lab.ctl]}" </dev/null
 ln -sf /proc/self/fd /dev/fd
@@ -69,6 +70,8 @@ run_command() {
   export_all
   exec 9>&-
   if [[ $(<$lab/mode) == shell ]]; then
+    read -r rows columns <$lab/size
+    stty rows "$rows" cols "$columns" </dev/hvc0
     exec setsid -c bash -i </dev/hvc0 >/dev/hvc0 2>&1
   fi
   mapfile -d '' -t command <$lab/command

@@ -33,7 +33,7 @@ choose_accelerator() {
 kvm_boots() {
   (
     timeout -k 2 "$kvm_probe_seconds" qemu-system-x86_64 -M q35 -accel kvm -cpu max -m 512 -nodefaults -display none \
-      -no-reboot -kernel "$kernel/vmlinuz" -initrd "$initramfs" -append "$kernel_arguments lab.probe"
+      -no-reboot -kernel "$kernel/image" -initrd "$initramfs" -append "$kernel_arguments lab.probe"
     exit
   ) </dev/null >/dev/null 2>&1
 }
@@ -66,6 +66,7 @@ prepare_run() {
   printf '%s' "$PWD" >"$run/cwd"
   printf '%s' "$lab_out" >"$run/lab_out"
   printf '%s' "$mode" >"$run/mode"
+  stty size >"$run/size" 2>/dev/null || echo 24 80 >"$run/size"
   printf '%s' "$hugepages" >"$run/hugepages"
   (($# == 0)) || printf '%s\0' "$@" >"$run/command"
   # Only what a build or a test of this project may need: a guest is no place for the caller's secrets.
@@ -75,7 +76,7 @@ prepare_run() {
 start_qemu() {
   local arguments=(
     -name "spinwire-lab" -M q35 -cpu max -smp "$cpus" -m "$mem" -nodefaults -display none -no-reboot
-    -kernel "$kernel/vmlinuz" -initrd "$initramfs" -append "$kernel_arguments"
+    -kernel "$kernel/image" -initrd "$initramfs" -append "$kernel_arguments"
     -pidfile "$run/pid" -serial "file:$run/console"
     -device virtio-serial-pci
   )
@@ -133,7 +134,7 @@ follow_guest() {
     done) finish "$status" ;;
     running) give_up "$EXIT_TIMEOUT" "COMMAND did not end within $timeout s; the guest was stopped" ;;
     booting) give_up "$EXIT_NO_LAB" "the guest was not ready after $boot_seconds_max s" ;;
-    booting-died) give_up "$EXIT_NO_LAB" "the guest ended before it was ready${why:+: $why}" ;;
+    booting-died) give_up "$EXIT_NO_LAB" "the guest ended before it was ready: ${why:-$(cause_of_death)}" ;;
     running-died) give_up "$EXIT_GUEST_DIED" "the guest died while COMMAND ran: $(cause_of_death)" ;;
   esac
 }
