@@ -56,7 +56,7 @@ mapfile -d '' -t caller <$lab/environment
 export_all() {
   local pair
   for pair in "${caller[@]}"; do export "${pair?}"; done
-  export LAB=1 LAB_OUT LAB_USER=nobody PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+  export LAB=1 LAB_KIND=vm LAB_OUT LAB_USER=nobody PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
   LAB_OUT=$(<$lab/lab_out)
   wire_names
 }

@@ -8,11 +8,13 @@
 readonly wire_v4=(192.0.2.1 192.0.2.2)
 readonly wire_v6=(2001:db8:1::1 2001:db8:1::2)
 readonly wire_mac=(02:00:00:00:00:01 02:00:00:00:00:02)
+readonly all_rp_filter=/proc/sys/net/ipv4/conf/all/rp_filter
+wire_old_rp_filter=$(<$all_rp_filter)
 
 wire_up() (
   set -e
   modprobe -a rdma_rxe rdma_ucm ib_uverbs veth dummy
-  echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+  echo 0 >$all_rp_filter
   wire_links | ip -batch -
   for i in 0 1; do
     for setting in rp_filter=0 accept_local=1 arp_ignore=1 arp_announce=2; do
@@ -20,10 +22,19 @@ wire_up() (
     done
     echo 0 >"/proc/sys/net/ipv6/conf/v$i/accept_dad"
   done
-  { wire_addresses 4 && wire_rules "${wire_v4[@]}"; } | ip -4 -batch -
-  { wire_addresses 6 && wire_rules "${wire_v6[@]}"; } | ip -6 -batch -
+  { wire_addresses_v4 && wire_rules add "${wire_v4[@]}" && wire_routes "${wire_v4[@]}"; } | ip -4 -batch -
+  { wire_addresses_v6 && wire_rules add "${wire_v6[@]}" && wire_routes "${wire_v6[@]}"; } | ip -6 -batch -
   printf 'link add rxe%d type rxe netdev v%d\n' 0 0 1 1 | rdma -b -
 )
+
+# Undoes wire_up, also one that failed half-way. The RDMA devices go with their interfaces.
+wire_down() {
+  set +e
+  wire_rules del "${wire_v4[@]}" | ip -4 -force -batch - 2>/dev/null
+  wire_rules del "${wire_v6[@]}" | ip -6 -force -batch - 2>/dev/null
+  printf 'link del %s\n' v0 dummy0 | ip -force -batch - 2>/dev/null
+  echo "$wire_old_rp_filter" >$all_rp_filter
+}
 
 wire_links() {
   # 4200 leaves room for rxe's headers, so its MTU becomes 4096; 1500 would give 1024.
@@ -37,29 +48,43 @@ link set v1 up
 TXT
 }
 
-# wire_addresses FAMILY; dummy0 is the interface without an RDMA device.
-wire_addresses() {
-  if [[ $1 == 4 ]]; then
-    printf 'addr add %s/24 dev %s\n' "${wire_v4[0]}" v0 "${wire_v4[1]}" v1 198.51.100.1 dummy0
+# dummy0 is the interface without an RDMA device.
+wire_addresses_v4() {
+  printf 'addr add %s/24 dev %s\n' "${wire_v4[0]}" v0 "${wire_v4[1]}" v1 198.51.100.1 dummy0
+}
+
+wire_addresses_v6() {
+  printf 'addr add %s/64 dev %s nodad\n' "${wire_v6[0]}" v0 "${wire_v6[1]}" v1
+}
+
+# wire_rules add|del ADDR0 ADDR1: what came in over the wire is for us; what is for the other end goes out.
+wire_rules() {
+  local verb=$1 own=("$2" "$3") i
+  for i in 0 1; do
+    cat <<TXT
+rule $verb pref 1$i iif v$i lookup local
+rule $verb pref 2$i from ${own[i]} to ${own[i]} lookup local
+rule $verb pref 3$i to ${own[1 - i]} lookup 10$i
+TXT
+  done
+  # The local table moves behind the rules above: its new place is taken before the old one is given up.
+  if [[ $verb == add ]]; then
+    printf '%s\n' 'rule add pref 100 lookup local' 'rule del pref 0 lookup local'
   else
-    printf 'addr add %s/64 dev %s nodad\n' "${wire_v6[0]}" v0 "${wire_v6[1]}" v1
+    printf '%s\n' 'rule add pref 0 lookup local' 'rule del pref 100 lookup local'
   fi
 }
 
-# wire_rules ADDR0 ADDR1: what leaves for the peer goes out of the own end; what came in over the wire is for us.
-wire_rules() {
+# wire_routes ADDR0 ADDR1
+wire_routes() {
   local own=("$1" "$2") i peer
   for i in 0 1; do
     peer=$((1 - i))
     cat <<TXT
-rule add pref 1$i iif v$i lookup local
-rule add pref 2$i from ${own[i]} to ${own[i]} lookup local
-rule add pref 3$i to ${own[peer]} lookup 10$i
 route add ${own[peer]} dev v$i src ${own[i]} table 10$i
 neigh replace ${own[peer]} lladdr ${wire_mac[peer]} dev v$i nud permanent
 TXT
   done
-  printf '%s\n' 'rule add pref 100 lookup local' 'rule del pref 0'
 }
 
 # Exports what COMMAND may rely on.
