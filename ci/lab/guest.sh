@@ -41,7 +41,7 @@ mkdir /sys/fs/cgroup/command
 
 # shellcheck source=ci/lab/wire.sh
 source $lab/checkout/ci/lab/wire.sh
-wire_up >/run/step 2>&1 || failed "wire_up: $(tail -n 2 /run/step | tr '\n' ' ')"
+step bash $lab/checkout/ci/lab/wire.sh up
 [[ $(</proc/sys/vm/nr_hugepages) == $(<$lab/hugepages) ]] || failed "only $(</proc/sys/vm/nr_hugepages) of $(<$lab/hugepages) hugepages; raise --mem"
 
 cwd=$(<$lab/cwd)

@@ -50,10 +50,11 @@ make_devices() {
   done
   [[ -z $(ls /sys/class/infiniband 2>/dev/null) ]] || say "RDMA devices without an active port and address are left alone: $(ls -m /sys/class/infiniband)"
   say "making two Soft-RoCE devices on a veth pair; they go when COMMAND ends"
+  WIRE_OLD_RP_FILTER=$(<$all_rp_filter)
   trap wire_down EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   local log
-  log=$(wire_up 2>&1) || die "$EXIT_NO_LAB" "cannot make the devices: $(tail -n 2 <<<"$log" | tr '\n' ' ')"
+  log=$(bash "$lab/wire.sh" up 2>&1) || die "$EXIT_NO_LAB" "cannot make the devices: $(tail -n 2 <<<"$log" | tr '\n' ' ')"
   wire_names
 }

@@ -94,6 +94,8 @@ build_initramfs() {
   stamp=$( (echo "$kernel_version ${boot_modules[*]}" && cat "$init" "$lab/kernel.sh") | sha256sum | cut -c1-16)
   initramfs=$lab_cache/initramfs-$stamp
   [[ ! -e $initramfs ]] || return 0
+  # A dynamic one would find no libraries in there.
+  ! head -c 2000 "$(command -v busybox)" | grep -q ld-linux || die "$EXIT_NO_LAB" "busybox is not a static one; 'ci/setup' brings the package busybox-static"
   new=$(mktemp -d "$lab_cache/new.XXXXXX")
   mkdir -p "$new"/root/{bin,modules,dev,proc,lower,rw,new}
   cp "$(command -v busybox)" "$new/root/bin/busybox"

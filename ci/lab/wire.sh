@@ -1,4 +1,5 @@
-# Two Soft-RoCE devices in one network namespace whose traffic crosses a veth pair. Sourced; needs root.
+# Two Soft-RoCE devices in one network namespace whose traffic crosses a veth pair. Run with `up` or `down` as root, or
+# sourced for the names.
 #
 # Both addresses are local, so the kernel would short-cut over lo, which is faster and hides loss and link faults. Rules in
 # front of the local table send what is for the other device out over the wire, whether or not the sender bound its
@@ -9,11 +10,11 @@ readonly wire_v4=(192.0.2.1 192.0.2.2)
 readonly wire_v6=(2001:db8:1::1 2001:db8:1::2)
 readonly wire_mac=(02:00:00:00:00:01 02:00:00:00:00:02)
 readonly all_rp_filter=/proc/sys/net/ipv4/conf/all/rp_filter
-wire_old_rp_filter=$(<$all_rp_filter)
 
-wire_up() (
-  set -e
-  modprobe -a rdma_rxe rdma_ucm ib_uverbs veth dummy
+wire_up() {
+  modprobe -a rdma_rxe rdma_ucm ib_uverbs veth
+  # By default the module brings an interface dummy0 of its own.
+  modprobe dummy numdummies=0
   echo 0 >$all_rp_filter
   wire_links | ip -batch -
   for i in 0 1; do
@@ -25,15 +26,32 @@ wire_up() (
   { wire_addresses_v4 && wire_rules add "${wire_v4[@]}" && wire_routes "${wire_v4[@]}"; } | ip -4 -batch -
   { wire_addresses_v6 && wire_rules add "${wire_v6[@]}" && wire_routes "${wire_v6[@]}"; } | ip -6 -batch -
   printf 'link add rxe%d type rxe netdev v%d\n' 0 0 1 1 | rdma -b -
-)
+  wire_wait_active
+}
 
-# Undoes wire_up, also one that failed half-way. The RDMA devices go with their interfaces.
+# The kernel tells of an interface that came up with up to a second's delay; only then do the ports become active.
+wire_wait_active() {
+  local try i active
+  for try in {1..100}; do
+    active=0
+    for i in 0 1; do
+      [[ $(<"/sys/class/infiniband/rxe$i/ports/1/state") != *ACTIVE ]] || active=$((active + 1))
+    done
+    ((active < 2)) || return 0
+    sleep 0.1
+  done
+  echo "the ports of rxe0 and rxe1 did not become active within 10 s" >&2
+  return 1
+}
+
+# Undoes wire_up, also one that failed half-way; WIRE_OLD_RP_FILTER is the setting to go back to. The RDMA devices go with
+# their interfaces.
 wire_down() {
   set +e
   wire_rules del "${wire_v4[@]}" | ip -4 -force -batch - 2>/dev/null
   wire_rules del "${wire_v6[@]}" | ip -6 -force -batch - 2>/dev/null
   printf 'link del %s\n' v0 dummy0 | ip -force -batch - 2>/dev/null
-  echo "$wire_old_rp_filter" >$all_rp_filter
+  echo "${WIRE_OLD_RP_FILTER:-0}" >$all_rp_filter
 }
 
 wire_links() {
@@ -95,3 +113,9 @@ wire_names() {
   # No route at all; on the wire's own network but nobody answers for it.
   export LAB_NOROUTE_ADDR=203.0.113.1 LAB_NONEIGH_ADDR=192.0.2.99
 }
+
+# Not called as a function by others: in `wire_up || ...` bash would go on after a step that failed.
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+  set -euo pipefail
+  "wire_$1"
+fi
