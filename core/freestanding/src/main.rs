@@ -7,11 +7,20 @@
 
 mod bare;
 
+use spinwire_core::cm::table::{Input, State, next};
+use spinwire_core::conn::{self, Table};
+use spinwire_core::pool::{Direction, Pool, PoolSlot};
 use spinwire_core::ring::{Header, PopError, PushError, Slot, split_starting_at};
 
 /// Runs every check and returns the exit code.
 fn checks() -> u8 {
-    let checks: [fn() -> bool; 3] = [ring_keeps_order_over_the_wrap, ring_gives_back_when_full, ring_moves_batches];
+    let checks: [fn() -> bool; 5] = [
+        ring_keeps_order_over_the_wrap,
+        ring_gives_back_when_full,
+        ring_moves_batches,
+        pool_gets_a_lent_buffer_back_once,
+        machine_connects_and_closes,
+    ];
     for (number, check) in (1..).zip(checks) {
         if !check() {
             return number;
@@ -53,4 +62,44 @@ fn ring_moves_batches() -> bool {
     let sent: [[u8; 64]; 48] = core::array::from_fn(|i| [i as u8; 64]);
     let mut received = [[0; 64]; 64];
     producer.push_slice(&sent) == 48 && consumer.pop_slice(&mut received) == 48 && received[..48] == sent
+}
+
+/// A buffer is lent for a connection of the table, and comes back for that connection only.
+fn pool_gets_a_lent_buffer_back_once() -> bool {
+    let mut conns = [const { conn::Slot::EMPTY }; 2];
+    let (mut memory, mut slots) = ([0; 4 * 128], [PoolSlot::default(); 4]);
+    let Ok(mut conns) = Table::new(&mut conns) else { return false };
+    let Ok(mut pool) = Pool::new(Direction::Send, &mut memory, 4096, (100, 128), &mut slots) else { return false };
+    let (Ok(old), Some(mut buf)) = (conns.insert("old"), pool.take()) else { return false };
+    buf.fill(7);
+    let lease = pool.lend(buf, old);
+    let removed = conns.remove(old) == Some("old");
+    let Ok(new) = conns.insert("new") else { return false };
+    let stale = conns.get(old).is_none() && conns.get(new) == Some(&"new") && old.slot() == new.slot();
+    let stranger = pool.reclaim(lease.index(), new).is_some();
+    let Some(buf) = pool.reclaim(lease.index(), old) else { return false };
+    let kept = buf.len() == 100 && buf.iter().all(|&byte| byte == 7) && lease.offset() == 4096;
+    pool.release(buf);
+    let again = pool.reclaim(lease.index(), old).is_some();
+    removed && stale && !stranger && kept && !again && pool.free() == 4
+}
+
+/// The active side's way through the table of states.
+fn machine_connects_and_closes() -> bool {
+    let way = [
+        (Input::Start, State::AddrResolving),
+        (Input::AddrResolved, State::RouteResolving),
+        (Input::RouteResolved, State::Connecting),
+        (Input::Established, State::Established),
+        (Input::LocalClose, State::Lingering),
+        (Input::Disconnected, State::Draining),
+    ];
+    let mut state = State::Opening;
+    for (input, to) in way {
+        match next(state, input) {
+            Some(row) if row.to == to => state = to,
+            _ => return false,
+        }
+    }
+    next(state, Input::AddrResolved).is_none()
 }
