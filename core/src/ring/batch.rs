@@ -68,8 +68,11 @@ impl<'p, 'm, T> Reserve<'p, 'm, T> {
         let count = items.len().min(self.remaining());
         let (first, second) = self.slots();
         let (to_first, to_second) = items[..count].split_at(count.min(first.len()));
-        for (slot, item) in first.iter_mut().zip(to_first).chain(second.iter_mut().zip(to_second)) {
-            slot.write(*item);
+        // Part by part and not chained, so that each part compiles to one copy of memory.
+        for (slots, items) in [(first, to_first), (second, to_second)] {
+            for (slot, item) in slots.iter_mut().zip(items) {
+                slot.write(*item);
+            }
         }
         self.written += count;
         count
@@ -134,9 +137,11 @@ impl<'c, 'm, T> Drain<'c, 'm, T> {
         // SAFETY: `new` was told that these items are ready, and the slots are ours until H1.
         let (first, second) = unsafe { self.consumer.memory.slots(self.consumer.head, count) };
         let (to_first, to_second) = items[..count].split_at_mut(first.len());
-        for (slot, item) in first.iter_mut().zip(to_first).chain(second.iter_mut().zip(to_second)) {
-            // SAFETY: each of the slots is full, and `head` steps over all of them below.
-            *item = unsafe { slot.take() };
+        for (slots, items) in [(first, to_first), (second, to_second)] {
+            for (slot, item) in slots.iter_mut().zip(items) {
+                // SAFETY: each of the slots is full, and `head` steps over all of them below.
+                *item = unsafe { slot.take() };
+            }
         }
         self.consumer.head = self.consumer.head.wrapping_add(count);
         self.left -= count;
