@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::sys::host::{current_cpu, thread_affinity};
+use crate::sys::host::{PINNABLE_CPUS, current_cpu, thread_affinity};
 use crate::sys::os::{CallError, Errno};
 
 /// The CPUs this process may run on, as they were when it was asked.
@@ -31,11 +31,7 @@ pub struct CpuPlacement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
     /// The CPU is not in the allowed set.
-    #[error("pin to CPU {cpu}: {}; this process may use CPUs {allowed}", match state {
-        CpuState::Absent => "this machine has no such CPU",
-        CpuState::Offline => "it is offline (`echo 1 > /sys/devices/system/cpu/cpuN/online` brings it back)",
-        CpuState::Online => "it is outside the CPU set of this process (taskset, cgroup or container)",
-    })]
+    #[error("pin to CPU {cpu}: {}; this process may use CPUs {allowed}", state.explain(*.cpu))]
     NotAllowed {
         /// The CPU asked for.
         cpu: u32,
@@ -92,6 +88,18 @@ pub enum CpuState {
     Offline,
     /// It runs; this process may not use it.
     Online,
+}
+
+impl CpuState {
+    fn explain(self, cpu: u32) -> String {
+        match self {
+            CpuState::Absent => "this machine has no such CPU".to_owned(),
+            CpuState::Offline => {
+                format!("it is offline (`echo 1 > /sys/devices/system/cpu/cpu{cpu}/online` brings it back)")
+            }
+            CpuState::Online => "it is outside the CPU set of this process (taskset, cgroup or container)".to_owned(),
+        }
+    }
 }
 
 impl AllowedCpus {
@@ -255,9 +263,6 @@ fn read_cpu_list(path: &Path) -> Option<Vec<u32>> {
 }
 
 const SYSFS: &str = "/sys/devices/system";
-
-/// `core_affinity` uses a C `cpu_set_t`, which has 1,024 bits, and indexes it without a check of its own.
-const PINNABLE_CPUS: u32 = libc::CPU_SETSIZE as u32;
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use super::cgroup::{CgroupLimit, hugetlb_limit};
+use super::map::POPULATE;
 use super::page::{Bytes, PageKind};
-use crate::sys::os::CallError;
+use crate::sys::os::{CallError, Errno};
 
 /// The pool of reserved hugepages of one size, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl fmt::Display for Refused {
         match reason {
             Refusal::Pool { cause, pool: None, .. } => write!(f, "{kind}: {cause}; this kernel has no pool of them"),
             Refusal::Pool { cause, pool: Some(pool), cgroup } => {
-                write!(f, "{kind}: {cause}; {wanted} wanted, {} free of {}", pool.free, pool.total)?;
+                write!(f, "{kind}: {}; {wanted} wanted, {} free of {}", Cause(cause), pool.free, pool.total)?;
                 match cgroup {
                     Some(CgroupLimit { bytes, file }) => {
                         write!(f, ", cgroup limit {} ({})", Bytes(*bytes), file.display())?;
@@ -123,8 +124,21 @@ impl fmt::Display for Refused {
                     _ => f.write_str("; memory is short or in pieces (`sysctl vm.compact_memory=1` may help)"),
                 }
             }
-            Refusal::Call(cause) => write!(f, "{kind}: {cause}"),
+            Refusal::Call(cause) => write!(f, "{kind}: {}", Cause(cause)),
         }
+    }
+}
+
+/// A failed call, with the one cause that its text hides.
+struct Cause<'a>(&'a CallError);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        if self.0.call == POPULATE && self.0.errno == Errno(libc::EINVAL) {
+            f.write_str(" (this needs Linux 5.14)")?;
+        }
+        Ok(())
     }
 }
 
@@ -154,7 +168,6 @@ const TRANSPARENT_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::os::Errno;
 
     const NO_MEMORY: CallError = CallError { call: "mmap", errno: Errno(libc::ENOMEM) };
 
@@ -183,6 +196,13 @@ mod tests {
         assert!(!text.contains("makes enough"), "{text}");
         let enough = pool(0, 0, Some(64 << 20));
         assert!(!enough.contains("raise the cgroup limit"), "{enough}");
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_populate_is_told_apart() {
+        let reason = Refusal::Call(CallError { call: POPULATE, errno: Errno(libc::EINVAL) });
+        let text = Refused { kind: PageKind::Small, wanted: 1, reason }.to_string();
+        assert!(text.ends_with("(this needs Linux 5.14)"), "{text}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Mapping {
     /// kernel clears the pages, 0.1-0.3 s per GiB.
     pub(super) fn populate(&self) -> Result<(), CallError> {
         loop {
-            match self.advise("madvise(MADV_POPULATE_WRITE)", libc::MADV_POPULATE_WRITE) {
+            match self.advise(POPULATE, libc::MADV_POPULATE_WRITE) {
                 Err(CallError { errno: Errno(libc::EINTR), .. }) => {}
                 result => return result,
             }
@@ -181,6 +181,9 @@ fn mmap(len: usize, protection: libc::c_int, flags: libc::c_int) -> Result<NonNu
     NonNull::new(base.cast()).ok_or(CallError { call: "mmap", errno: Errno(libc::EFAULT) })
 }
 
+/// The name of the call that makes pages present, as errors carry it.
+pub(super) const POPULATE: &str = "madvise(MADV_POPULATE_WRITE)";
+
 /// Bytes in a base page.
 pub(super) fn small_page_bytes() -> usize {
     // SAFETY: takes a number and returns one.
@@ -209,7 +212,7 @@ mod tests {
             Ok(base) => {
                 let mapping = Mapping { base, len, release: Release::Unmap(base, len) };
                 let error = mapping.populate().unwrap_err();
-                assert_eq!(error.call, "madvise(MADV_POPULATE_WRITE)");
+                assert_eq!(error.call, POPULATE);
             }
             // A kernel without pages of this size says so here already.
             Err(error) => assert!(matches!(error.errno, Errno(libc::ENOMEM | libc::EINVAL)), "{error}"),

@@ -5,6 +5,9 @@ use super::os::{CallError, Errno, check};
 /// The largest number of CPUs a Linux kernel can be built for.
 const CPUS_MAX: usize = 8192;
 
+/// CPUs that a fixed C `cpu_set_t` can name. `core_affinity` uses one, and ends the process with a number beyond.
+pub(crate) const PINNABLE_CPUS: u32 = libc::CPU_SETSIZE as u32;
+
 /// The CPUs the calling thread may run on, ascending.
 pub(crate) fn thread_affinity() -> Result<Vec<u32>, CallError> {
     let mut words = [0_u64; CPUS_MAX / 64];
