@@ -1,7 +1,7 @@
 //! What the kernel really gave, how it fails as a normal user or in a container, and that nothing stays behind.
 //!
-//! Some tests start this program again as a child, with the name of the scene to play in an environment variable: limits
-//! and users are a process's own.
+//! Some tests start this program again as a child, with the name of the scene to play in an environment variable:
+//! limits and users are a process's own.
 
 use std::env;
 use std::fs;

@@ -1,8 +1,8 @@
 //! A bounded queue between two threads: one pushes, one pops, neither waits.
 //!
 //! The ring allocates nothing. It lives in memory it is given, a [`Header`] and a slice of [`Slot`]s, so it can stand
-//! in a hugepage arena, in a static, or on a stack. [`split`] makes the two halves, [`Producer`] and [`Consumer`], which
-//! may be sent to a thread each but not shared.
+//! in a hugepage arena, in a static, or on a stack. [`split`] makes the two halves, [`Producer`] and [`Consumer`],
+//! which may be sent to a thread each but not shared.
 //!
 //! ```
 //! use spinwire_core::ring::{Header, PopError, Slot, split};
@@ -29,8 +29,8 @@
 //!
 //! Indices count items and are never reduced; they wrap at the width of `usize`. That is only right when the capacity
 //! divides the wrap, so capacities are powers of two and all others are refused. Each half keeps its own index (exact)
-//! and the last value it saw of the other's (`_seen`: maybe old, never ahead). It reads the other's cache line only when the copy
-//! says that the ring is full, or empty.
+//! and the last value it saw of the other's (`_seen`: maybe old, never ahead). It reads the other's cache line only
+//! when the copy says that the ring is full, or empty.
 //!
 //! # Ordering
 //!
@@ -40,7 +40,7 @@
 //! | T2 | consumer loads `tail`, acquire | T1 | |
 //! | H1 | consumer stores `head`, release | H2 | a slot is empty before it is written again |
 //! | H2 | producer loads `head`, acquire | H1 | |
-//! | L1 | a half that goes away sets its bit of `left`, acquire and release | L1, L2 | all it did is seen by the other |
+//! | L1 | a half that leaves sets its bit of `left`, acquire and release | L1, L2 | all it did is seen by the other |
 //! | L2 | a half loads `left`, acquire, *before* T2 or H2 | L1 | "closed" is never seen before the last item |
 //!
 //! # End of life

@@ -147,8 +147,8 @@ impl Arena {
         unsafe { slice::from_raw_parts_mut(self.mapping.base().as_ptr(), self.mapping.len()) }
     }
 
-    /// Hands the memory out piece by piece, from the beginning. A second carver begins anew, when the first one's pieces
-    /// are gone.
+    /// Hands the memory out piece by piece, from the beginning. A second carver begins anew, when the first one's
+    /// pieces are gone.
     pub fn carver(&mut self) -> Carver<'_> {
         Carver::new(self.bytes())
     }

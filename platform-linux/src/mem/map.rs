@@ -62,8 +62,8 @@ impl Mapping {
         }
     }
 
-    /// Ordinary memory at a multiple of `align`, with inaccessible memory before and behind it: an overrun faults, and the
-    /// kernel never merges the mapping with a neighbour.
+    /// Ordinary memory at a multiple of `align`, with inaccessible memory before and behind it: an overrun faults, and
+    /// the kernel never merges the mapping with a neighbour.
     fn guarded(len: usize, align: usize) -> Result<Self, CallError> {
         let too_large = CallError { call: "mmap", errno: Errno(libc::ENOMEM) };
         let whole_len = len.checked_add(2 * align).ok_or(too_large)?;
@@ -202,7 +202,7 @@ const NODES_MAX: usize = 1024;
 mod tests {
     use super::*;
 
-    /// A pool that has fewer pages than were mapped: without a reservation the mapping works, and a touch would be SIGBUS.
+    /// A pool with fewer pages than were mapped: without a reservation the mapping works, and a touch would be SIGBUS.
     #[test]
     fn pages_that_are_not_there_are_an_error_and_not_a_signal() {
         let free = super::super::PagePool::of(PageKind::TwoMib).map_or(0, |pool| pool.free as usize);

@@ -3,9 +3,11 @@
 //! What a process may use is often not `0..n`: containers, `taskset` and isolated CPUs see to that. So the allowed set
 //! is read once, before anything is pinned, and everything is chosen from it.
 
-use std::fmt;
-use std::fs;
-use std::path::Path;
+mod list;
+mod topology;
+
+pub use list::{CpuListError, parse_cpu_list};
+pub use topology::{CpuPlacement, CpuState};
 
 use crate::sys::host::{PINNABLE_CPUS, current_cpu, thread_affinity};
 use crate::sys::os::{CallError, Errno};
@@ -13,19 +15,6 @@ use crate::sys::os::{CallError, Errno};
 /// The CPUs this process may run on, as they were when it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCpus(Vec<u32>);
-
-/// Where a pinned thread stands, for a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuPlacement {
-    /// The CPU's number.
-    pub cpu: u32,
-    /// Its NUMA node; `None` where the kernel does not tell.
-    pub node: Option<u32>,
-    /// Whether the kernel was told to keep other threads off it (`isolcpus=` or an isolated cpuset partition).
-    pub isolated: bool,
-    /// The other hardware threads of its core. Work on one of them slows this one down.
-    pub siblings: Vec<u32>,
-}
 
 /// Why a thread could not be pinned. It is never left unpinned without this error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,29 +68,6 @@ pub enum PinError {
     Call(#[from] CallError),
 }
 
-/// Why a CPU may be missing from the allowed set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpuState {
-    /// The machine does not have it.
-    Absent,
-    /// The machine has it, switched off.
-    Offline,
-    /// It runs; this process may not use it.
-    Online,
-}
-
-impl CpuState {
-    fn explain(self, cpu: u32) -> String {
-        match self {
-            CpuState::Absent => "this machine has no such CPU".to_owned(),
-            CpuState::Offline => {
-                format!("it is offline (`echo 1 > /sys/devices/system/cpu/cpu{cpu}/online` brings it back)")
-            }
-            CpuState::Online => "it is outside the CPU set of this process (taskset, cgroup or container)".to_owned(),
-        }
-    }
-}
-
 impl AllowedCpus {
     /// The affinity of the calling thread. Call it once at the start of the process: after pinning it is one CPU.
     ///
@@ -143,7 +109,7 @@ impl AllowedCpus {
     /// [`PinError::NotAllowed`] or [`PinError::Unsupported`].
     pub fn check(&self, cpu: u32) -> Result<(), PinError> {
         if !self.contains(cpu) {
-            let state = cpu_state(Path::new(SYSFS), cpu);
+            let state = CpuState::of(cpu);
             return Err(PinError::NotAllowed { cpu, state, allowed: self.clone() });
         }
         if cpu >= PINNABLE_CPUS { Err(PinError::Unsupported { cpu }) } else { Ok(()) }
@@ -153,7 +119,7 @@ impl AllowedCpus {
 /// Pins the calling thread to `cpu`, looks where it then runs, and says so.
 ///
 /// # Errors
-/// [`PinError`]; the thread's affinity is unchanged, except with [`PinError::NotPinned`].
+/// [`PinError`]. With [`PinError::NotPinned`] and [`PinError::Call`] the affinity may have changed, else it has not.
 pub fn pin_current(allowed: &AllowedCpus, cpu: u32) -> Result<CpuPlacement, PinError> {
     // Also keeps numbers from `core_affinity` that would end the process there.
     allowed.check(cpu)?;
@@ -165,104 +131,8 @@ pub fn pin_current(allowed: &AllowedCpus, cpu: u32) -> Result<CpuPlacement, PinE
     if affinity != [cpu] || running_on != cpu {
         return Err(PinError::NotPinned { cpu, running_on, affinity: AllowedCpus(affinity) });
     }
-    Ok(CpuPlacement::read(Path::new(SYSFS), cpu))
+    Ok(CpuPlacement::of(cpu))
 }
-
-impl CpuPlacement {
-    /// What the kernel tells about `cpu` under `sysfs` (`/sys/devices/system`).
-    fn read(sysfs: &Path, cpu: u32) -> Self {
-        let list = |name: &str| read_cpu_list(&sysfs.join("cpu").join(name)).unwrap_or_default();
-        let siblings = list(&format!("cpu{cpu}/topology/thread_siblings_list"));
-        CpuPlacement {
-            cpu,
-            node: node_of(sysfs, cpu),
-            isolated: list("isolated").contains(&cpu),
-            siblings: siblings.into_iter().filter(|&other| other != cpu).collect(),
-        }
-    }
-}
-
-/// Parses the kernel's list of CPUs: `0,2-4` is 0, 2, 3, 4; the empty text is no CPU. Sorted, each number once.
-///
-/// # Errors
-/// [`CpuListError`] with the part that is not a number or an ascending range of numbers below 8,192.
-pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, CpuListError> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse().ok().filter(|&cpu: &u32| cpu < 8192);
-        match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => cpus.extend(first..=last),
-            _ => return Err(CpuListError { part: part.to_owned() }),
-        }
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
-}
-
-/// A part of a CPU list that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a CPU number or range: {part:?} (a list looks like 0,2-4)")]
-pub struct CpuListError {
-    /// The part between two commas.
-    pub part: String,
-}
-
-/// The notation of the kernel: runs as `first-last`.
-impl fmt::Display for AllowedCpus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        let runs = self.0.chunk_by(|a, b| a + 1 == *b);
-        for (n, run) in runs.enumerate() {
-            let comma = if n > 0 { "," } else { "" };
-            match *run {
-                [cpu] => write!(f, "{comma}{cpu}")?,
-                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
-                [] => unreachable!("chunk_by yields no empty run"),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for CpuPlacement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CPU {}", self.cpu)?;
-        match self.node {
-            Some(node) => write!(f, ", node {node}")?,
-            None => f.write_str(", node unknown")?,
-        }
-        f.write_str(if self.isolated { ", isolated" } else { ", not isolated" })?;
-        match self.siblings[..] {
-            [] => Ok(()),
-            _ => write!(f, ", shares its core with CPU {}", AllowedCpus(self.siblings.clone())),
-        }
-    }
-}
-
-fn cpu_state(sysfs: &Path, cpu: u32) -> CpuState {
-    let lists = |name: &str| read_cpu_list(&sysfs.join("cpu").join(name)).is_some_and(|cpus| cpus.contains(&cpu));
-    match (lists("online"), lists("present")) {
-        (true, _) => CpuState::Online,
-        (false, true) => CpuState::Offline,
-        (false, false) => CpuState::Absent,
-    }
-}
-
-/// A CPU's directory holds a link `nodeN` to its node.
-fn node_of(sysfs: &Path, cpu: u32) -> Option<u32> {
-    let entries = fs::read_dir(sysfs.join(format!("cpu/cpu{cpu}"))).ok()?;
-    entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
-}
-
-fn read_cpu_list(path: &Path) -> Option<Vec<u32>> {
-    parse_cpu_list(&fs::read_to_string(path).ok()?).ok()
-}
-
-const SYSFS: &str = "/sys/devices/system";
 
 #[cfg(test)]
 mod tests {
@@ -338,55 +208,5 @@ mod tests {
             let cause = CallError { call: "sched_setaffinity", errno: Errno(libc::EINVAL) };
             assert_eq!(error, PinError::Refused { cpu: 1023, cause, allowed: claims });
         }
-    }
-
-    #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
-        let cases: [(&str, &[u32]); 6] = [
-            ("", &[]),
-            ("\n", &[]),
-            ("0\n", &[0]),
-            ("0,2-4", &[0, 2, 3, 4]),
-            ("7,1-1,1", &[1, 7]),
-            (" 5 - 6 ", &[5, 6]),
-        ];
-        for (text, cpus) in cases {
-            assert_eq!(parse_cpu_list(text).as_deref(), Ok(cpus), "{text:?}");
-        }
-        for (text, part) in
-            [("a", "a"), ("1,,2", ""), ("4-2", "4-2"), ("-1", "-1"), ("0-99999", "0-99999"), ("1-2-3", "1-2-3")]
-        {
-            assert_eq!(parse_cpu_list(text), Err(CpuListError { part: part.into() }), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn sets_are_printed_as_the_kernel_writes_them() {
-        for text in ["0", "0,2-4", "1-2,5,7-9"] {
-            assert_eq!(AllowedCpus(parse_cpu_list(text).unwrap()).to_string(), text);
-        }
-        assert_eq!(AllowedCpus(vec![]).to_string(), "none");
-    }
-
-    #[test]
-    fn topology_is_read_from_sysfs() {
-        let sysfs = std::env::temp_dir().join(format!("spinwire-sysfs-{}", std::process::id()));
-        let cpu3 = sysfs.join("cpu/cpu3");
-        fs::create_dir_all(cpu3.join("topology")).unwrap();
-        fs::create_dir_all(cpu3.join("node1")).unwrap();
-        fs::write(cpu3.join("topology/thread_siblings_list"), "1,3\n").unwrap();
-        fs::write(sysfs.join("cpu/isolated"), "2-3\n").unwrap();
-        fs::write(sysfs.join("cpu/online"), "0-3\n").unwrap();
-        fs::write(sysfs.join("cpu/present"), "0-4\n").unwrap();
-
-        let placement = CpuPlacement::read(&sysfs, 3);
-        assert_eq!(placement, CpuPlacement { cpu: 3, node: Some(1), isolated: true, siblings: vec![1] });
-        assert_eq!(placement.to_string(), "CPU 3, node 1, isolated, shares its core with CPU 1");
-        assert_eq!(CpuPlacement::read(&sysfs, 9).to_string(), "CPU 9, node unknown, not isolated");
-        assert_eq!(
-            [3, 4, 5].map(|cpu| cpu_state(&sysfs, cpu)),
-            [CpuState::Online, CpuState::Offline, CpuState::Absent]
-        );
-        fs::remove_dir_all(&sysfs).unwrap();
     }
 }
