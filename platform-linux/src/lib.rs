@@ -10,6 +10,7 @@ pub mod cm;
 pub mod cpu;
 #[allow(unsafe_code)]
 pub mod mem;
+pub mod runtime;
 #[allow(unsafe_code)]
 mod sys;
 #[allow(unsafe_code)]

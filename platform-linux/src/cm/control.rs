@@ -15,7 +15,7 @@ use super::id::{CmId, LinkOptions};
 use super::readiness::{Readiness, Watch, Wish};
 use super::token::Token;
 use crate::sys::code::Code;
-use crate::sys::os::{CallError, Errno};
+use crate::sys::os::{CallError, Errno, wait_readable};
 use crate::sys::rdmacm::EventKind;
 use crate::verbs::{AsyncEvent, AsyncKind, Device, VerbsFabric};
 
@@ -153,6 +153,12 @@ impl VerbsControl<'_> {
     /// How waiting events are seen, to be reported.
     pub fn readiness(&self) -> Readiness {
         self.watch.readiness()
+    }
+
+    /// Waits in the kernel for an event, at most `limit` (rounded up to whole milliseconds). For a loop that has nothing
+    /// to do; messages do not end the wait. One system call.
+    pub fn wait(&self, limit: Duration) {
+        wait_readable([self.channel.fd(), self.device.async_fd()], limit);
     }
 
     /// What was done so far.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -113,6 +114,15 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), CallError> {
         0.. => Ok(()),
         _ => Err(fail()),
     }
+}
+
+/// Sleeps until one of `fds` can be read, a signal comes, or `limit` (rounded up to milliseconds) is over.
+pub(crate) fn wait_readable<const N: usize>(fds: [BorrowedFd<'_>; N], limit: Duration) {
+    let mut polled = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let millis = i32::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `polled` holds N entries and lives through the call; the descriptors are open for as long as the borrows.
+    // The outcome is not looked at: whoever waits looks for events afterwards in any case.
+    unsafe { libc::poll(polled.as_mut_ptr(), N as libc::nfds_t, millis) };
 }
 
 /// Descriptors to be asked for readability together. Allocates when one is added, never when asked.
@@ -275,6 +285,19 @@ pub(crate) unsafe fn read_sockaddr(address: *const libc::sockaddr) -> Option<Soc
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_ends_with_data_or_at_its_limit() {
+        use std::io::Write;
+        use std::os::fd::AsFd;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let begun = std::time::Instant::now();
+        wait_readable([reader.as_fd()], Duration::from_micros(2_100));
+        assert!(begun.elapsed() >= Duration::from_micros(2_900), "rounded up to 3 ms: {:?}", begun.elapsed());
+        writer.write_all(b"x").unwrap();
+        wait_readable([reader.as_fd()], Duration::from_secs(60));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
 
     #[test]
     fn every_error_convention_is_understood() {

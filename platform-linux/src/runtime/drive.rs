@@ -1,0 +1,116 @@
+//! The loop: turn after turn until the application says that it is done.
+
+use spinwire_core::stats::Stats;
+use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::turn::{Engine, Handler};
+
+use super::idle::{Idle, Step};
+use super::report::SetupReport;
+use crate::clock;
+use crate::cm::VerbsControl;
+use crate::sys::os::CallError;
+
+/// A core that runs: the engine with everything it needs. Belongs to the thread that set it up.
+pub struct Reactor<'m> {
+    engine: Engine<'m, VerbsControl<'m>>,
+    idle: Idle,
+    report: SetupReport,
+}
+
+/// The loop cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// A completion queue is broken, and every connection with it.
+    #[error("the completion queue is broken: {0}")]
+    CompletionQueue(CallError),
+    /// Connections did not end although each has a deadline.
+    #[error("{live} connections were still there {waited} after everything was closed")]
+    NotClosed {
+        /// How many.
+        live: u32,
+        /// How long they were given.
+        waited: Nanos,
+    },
+}
+
+impl<'m> Reactor<'m> {
+    pub(super) fn new(engine: Engine<'m, VerbsControl<'m>>, idle: Idle, report: SetupReport) -> Self {
+        Self { engine, idle, report }
+    }
+
+    /// What was set up.
+    pub fn report(&self) -> &SetupReport {
+        &self.report
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> &Stats {
+        self.engine.stats()
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&mut self) -> &mut Engine<'m, VerbsControl<'m>> {
+        &mut self.engine
+    }
+
+    /// Turns until `done` says so; it is asked after each turn.
+    ///
+    /// Connections stay as they are: another call goes on with them.
+    ///
+    /// # Errors
+    /// [`RunError::CompletionQueue`].
+    pub fn run<H: Handler>(&mut self, handler: &mut H, mut done: impl FnMut(&H) -> bool) -> Result<(), RunError> {
+        let mut last_work = clock::now();
+        loop {
+            let now = clock::now();
+            if self.engine.turn(now, handler) {
+                last_work = now;
+            } else {
+                self.rest(now, last_work)?;
+            }
+            if done(handler) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Closes every connection and turns until all are over.
+    ///
+    /// # Errors
+    /// [`RunError::NotClosed`] when they are not within the linger and the drain time and a second on top.
+    pub fn close<H: Handler>(&mut self, handler: &mut H) -> Result<(), RunError> {
+        let limit = self.close_limit();
+        self.engine.with(|cx| cx.close_all());
+        let begun = clock::now();
+        while self.engine.live() > 0 {
+            let now = clock::now();
+            if now.since(begun) > limit {
+                return Err(RunError::NotClosed { live: self.engine.live(), waited: now.since(begun) });
+            }
+            self.engine.turn(now, handler);
+        }
+        Ok(())
+    }
+
+    /// How long closing may take: a connection that is still being made first, then linger and drain.
+    fn close_limit(&self) -> Nanos {
+        let timeouts = &self.engine.config().timeouts;
+        let mut limit = Nanos::from_secs(1);
+        limit += timeouts.linger;
+        limit += timeouts.drain;
+        limit
+    }
+
+    #[inline]
+    fn rest(&mut self, now: Instant, last_work: Instant) -> Result<(), RunError> {
+        if let Some(failure) = self.engine.fabric().poll_failure() {
+            return Err(RunError::CompletionQueue(failure));
+        }
+        match self.idle.step(now, last_work, self.engine.next_deadline()) {
+            Step::Nothing => {}
+            Step::Pause => core::hint::spin_loop(),
+            Step::Wait(limit) => self.engine.control().wait(limit),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! One pinned core, set up in the right order and driven.
+//!
+//! ```no_run
+//! use spinwire_core::id::ConnId;
+//! use spinwire_core::turn::{Answer, Cx, Handler};
+//! use spinwire_linux::runtime::{Options, Role, Setup};
+//!
+//! struct Echo;
+//!
+//! impl Handler for Echo {
+//!     fn on_message(&mut self, _: &mut Cx<'_, '_>, _: ConnId, message: &mut [u8]) -> Answer {
+//!         Answer::InPlace(message.len() as u32)
+//!     }
+//! }
+//!
+//! let role = Role::Listen("192.0.2.1:7471".parse()?);
+//! let mut setup = Setup::new(&Options::on_core(2), role)?;
+//! let mut reactor = setup.start()?;
+//! println!("{}", reactor.report());
+//! reactor.run(&mut Echo, |_| false)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | step | done by | what it can fail with |
+//! |---|---|---|
+//! | pin the thread, check where it runs | [`Setup::new`] | [`SetupError::Pin`] |
+//! | find the device behind the address | [`Setup::new`] | [`SetupError::Locate`] |
+//! | protection domain, completion queues, sizes fitted to the device | [`Setup::new`] | [`SetupError::Queues`] |
+//! | memory, on the device's NUMA node | [`Setup::new`] | [`SetupError::Memory`] |
+//! | registration | [`Setup::new`] | [`SetupError::Register`] |
+//! | event channel, engine, listener or endpoint | [`Setup::start`] | [`SetupError::Channel`], [`SetupError::Address`] |
+//! | the loop | [`Reactor::run`] | [`RunError`] |
+//!
+//! Everything is allocated before the loop begins; the loop allocates nothing.
+
+mod drive;
+mod idle;
+mod options;
+mod report;
+mod setup;
+
+pub use drive::{Reactor, RunError};
+pub use idle::Idle;
+pub use options::{Options, ReadinessWish, Role};
+pub use report::{Fabric, SetupReport};
+pub use setup::{Setup, SetupError};

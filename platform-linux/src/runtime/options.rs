@@ -1,0 +1,84 @@
+//! What a core is set up with.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use spinwire_core::config::{Mode, Timeouts};
+
+use super::idle::Idle;
+use crate::cm::{Endpoint, LinkOptions};
+use crate::mem::PagePolicy;
+use crate::verbs::Size;
+
+/// Everything that can be chosen about one core and its loop.
+///
+/// Sizes that are [`Size::Default`] are lowered to what the device takes, and that is printed once; sizes that are
+/// [`Size::Asked`] and too large are errors that name the largest possible.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The CPU to pin the calling thread to.
+    pub cpu: u32,
+    /// Who speaks at the other end.
+    pub mode: Mode,
+    /// Connections at one time.
+    pub connections: u32,
+    /// Messages in flight per connection and direction.
+    pub depth: Size,
+    /// Largest message in bytes, at least 1.
+    pub message_bytes_max: u32,
+    /// Largest payload that travels inside its work request, in bytes.
+    pub inline: Size,
+    /// Kinds of memory pages, in the order to try them.
+    pub pages: PagePolicy,
+    /// How to learn of connection events.
+    pub readiness: ReadinessWish,
+    /// What to do in turns without work.
+    pub idle: Idle,
+    /// Retries and timers of a reliable connection.
+    pub link: LinkOptions,
+    /// Limits on waiting.
+    pub timeouts: Timeouts,
+}
+
+/// Which side of connections a core is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Takes connections at this address. Port 0 lets the kernel choose.
+    Listen(SocketAddr),
+    /// Makes connections to this endpoint, which gets the number 0.
+    Connect(Endpoint),
+}
+
+/// How to learn of connection events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReadinessWish {
+    /// io_uring where the kernel allows it, else by poll(2) on a budget of time.
+    #[default]
+    Best,
+    /// io_uring, or an error.
+    IoUring,
+    /// poll(2), at most once in this time.
+    Timed(Duration),
+}
+
+impl Options {
+    /// The defaults, on CPU `cpu`: 64 connections, depth 32, messages of up to 4 KiB, 220 bytes inline, spinning.
+    pub fn on_core(cpu: u32) -> Self {
+        Self {
+            cpu,
+            mode: Mode::Spinwire,
+            connections: 64,
+            depth: Size::Default(32),
+            message_bytes_max: 4_096,
+            inline: Size::Default(INLINE_BYTES),
+            pages: PagePolicy::default(),
+            readiness: ReadinessWish::Best,
+            idle: Idle::Spin,
+            link: LinkOptions::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+/// What common cards grant without making their work requests longer than four 64-byte blocks.
+const INLINE_BYTES: u32 = 220;
