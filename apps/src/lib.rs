@@ -1,2 +1,21 @@
-//! What the `spinwire` command is made of.
+//! What the `spinwire` command is made of: reading its arguments, driving load, measuring, reporting.
+//!
+//! The command itself ([`cli`]) only puts these together with `spinwire-linux`; every part here is plain code that is
+//! tested without RDMA.
 #![deny(unsafe_code)]
+
+pub mod args;
+pub mod echo;
+pub mod endpoint;
+pub mod exit;
+pub mod histogram;
+pub mod load;
+pub mod log;
+pub mod measure;
+pub mod outcome;
+pub mod pattern;
+pub mod ping;
+pub mod report;
+pub mod signals;
+pub mod units;
+pub mod window;

@@ -1,0 +1,298 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::endpoint::{Endpoint, SourceAddr};
+use crate::units;
+
+/// Run-to-completion RDMA on pinned cores.
+#[derive(Debug, Parser)]
+#[command(name = "spinwire", version, about, after_help = EXIT_STATUS, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send messages back and forth and measure how long that takes.
+    #[command(subcommand, after_help = EXIT_STATUS)]
+    Echo(EchoCommand),
+}
+
+/// The subcommands of `echo`.
+#[derive(Debug, Subcommand)]
+pub enum EchoCommand {
+    /// Answer every message with itself, for any number of clients, until SIGINT or SIGTERM.
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Send messages to a server, wait for each reply, and print a table of latencies.
+    #[command(after_help = PING_HELP)]
+    Ping(PingArgs),
+}
+
+/// Arguments of `echo serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The address to listen on; its network interface decides which RDMA device is used.
+    #[arg(long, value_name = "rdma://ADDR:PORT")]
+    pub listen: Endpoint,
+    /// Connections at one time; further ones are refused with "table full".
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections_max: u32,
+    /// Largest message, like 4k or 1m. Memory is set aside for it: connections x about 5 x depth x this.
+    #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = message_bytes)]
+    pub message_max: u32,
+    /// Messages in flight per connection and direction [default: 32, or what the device takes].
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub depth: Option<u32>,
+    /// The loop, its memory and its connections.
+    #[command(flatten)]
+    pub core: CoreArgs,
+    /// The output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `echo ping`.
+#[derive(Debug, Args)]
+pub struct PingArgs {
+    /// The server.
+    #[arg(value_name = "rdma://ADDR:PORT")]
+    pub target: Endpoint,
+    /// Measured messages, like 100000, 100k or 1m [default: 100k, unless --seconds is given].
+    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
+    pub count: Option<u64>,
+    /// Measure for so long, like 10, 2.5 or 1min.
+    #[arg(long, value_name = "S", value_parser = units::seconds)]
+    pub seconds: Option<Duration>,
+    /// Message size, like 0, 64, 4k or 1m.
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
+    pub size: u32,
+    /// Messages in flight on each connection.
+    #[arg(long, value_name = "D", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub depth: u32,
+    /// Connections, all on the one core.
+    #[arg(long, value_name = "C", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections: u32,
+    /// Messages per second over all connections, like 10k, whatever the replies do. Latency is then measured from the
+    /// time a message was planned to go out, so that a stall counts for every message it delayed.
+    #[arg(long, value_name = "R", value_parser = units::count)]
+    pub rate: Option<u64>,
+    /// Check every byte of every reply.
+    #[arg(long)]
+    pub verify: bool,
+    /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000].
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// Local address to connect from; its network interface decides which RDMA device is used.
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<SourceAddr>,
+    /// Give up when nothing moves for so long.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
+    pub timeout: Duration,
+    /// The loop, its memory and its connections.
+    #[command(flatten)]
+    pub core: CoreArgs,
+    /// The output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What both sides can set about their loop.
+#[derive(Debug, Args)]
+pub struct CoreArgs {
+    /// The CPU to pin the loop to. The loop keeps it fully busy.
+    #[arg(long, value_name = "N")]
+    pub core: u32,
+    /// The peer is another rdma_cm program, not spinwire: plain sends, no handshake, no flow control.
+    #[arg(long)]
+    pub raw: bool,
+    /// Memory pages to try, in this order.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PAGES", default_value = "2m,thp,4k")]
+    pub pages: Vec<Pages>,
+    /// What the loop does when there is nothing to do.
+    #[arg(long, value_enum, default_value = "spin")]
+    pub idle: Idle,
+    /// How the loop learns of connection events.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub readiness: Readiness,
+    /// Messages up to this size travel inside the work request [default: 220, or what the device takes].
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub inline: Option<u32>,
+    /// Wait so long for an acknowledgement before sending again. A silent peer is given up after about this x
+    /// (retry + 1); the kernel can wait up to four times as long.
+    #[arg(long, value_name = "TIME", default_value = "134ms", value_parser = units::span, help_heading = LINK)]
+    pub ack_timeout: Duration,
+    /// Sends without acknowledgement are repeated so often. (7 would mean for ever, so it is not offered.)
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = LINK)]
+    pub retry: u8,
+    /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms.
+    #[arg(long, value_name = "TIME", default_value = "640us", value_parser = rnr_timer, help_heading = LINK)]
+    pub rnr_timer: Duration,
+    /// A peer that finds no receive posted here tries again so often.
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = LINK)]
+    pub rnr_retry: u8,
+}
+
+/// What both sides can set about their output.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Also write the report as JSON; `-` for standard output, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print errors only.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Kinds of memory pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pages {
+    /// Huge pages of 1 GiB.
+    #[value(name = "1g")]
+    Huge1G,
+    /// Huge pages of 2 MiB.
+    #[value(name = "2m")]
+    Huge2M,
+    /// Transparent huge pages.
+    #[value(name = "thp")]
+    Transparent,
+    /// Small pages.
+    #[value(name = "4k")]
+    Small,
+}
+
+/// What a loop does between turns without work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Idle {
+    /// The next turn at once: lowest latency.
+    Spin,
+    /// After 50 us without work, tell the processor that this is a spin loop: easier on a sibling hyper-thread.
+    Pause,
+    /// After 1 ms without work, sleep in the kernel, at most 1 ms at a time: lets the CPU rest, costs up to that in
+    /// latency.
+    Block,
+}
+
+/// How a loop learns of connection events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Readiness {
+    /// io_uring where the kernel allows it, else timed.
+    Auto,
+    /// io_uring: a memory load per turn. An error where the kernel does not allow it.
+    IoUring,
+    /// poll(2) every 200 us.
+    Timed,
+}
+
+const LINK: &str = "Reliable connection";
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    the run did what was asked
+  1    the run failed: a wrong reply, a connection refused or lost, no progress
+  2    wrong usage
+  3    it could not be set up here: no RDMA, no memory, no such core, port in use
+  130  ping: stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
+
+const SERVE_HELP: &str = "\
+Example: answer on the device behind 192.0.2.1 from core 2
+  spinwire echo serve --listen rdma://192.0.2.1:7471 --core 2
+
+The server prints a line that starts with 'listening on' when clients can connect, one line for each that comes and
+goes, and ends with status 0 after SIGINT or SIGTERM: it refuses new clients, closes its connections and waits for
+posted work to come back. A second signal ends it at once.";
+
+const PING_HELP: &str = "\
+Examples:
+  100,000 round trips of 64 bytes, one at a time
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3
+  how much the server takes: 32 in flight on each of 8 connections, every byte checked
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --depth 32 --connections 8 --count 1m --verify
+  latency at a fixed load of 10,000 messages per second
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --rate 10k --seconds 10
+
+Where both devices are in one machine, name the client's with --bind, or the kernel takes the same for both ends.
+
+Exit status:
+  0    every message got its reply (and every byte was right, with --verify)
+  1    the run failed: a wrong reply, a connection refused or lost, no progress; what was measured is printed
+  2    wrong usage
+  3    it could not be set up here: no RDMA, no memory, no such core, no such address
+  130  stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
+
+fn size(text: &str) -> Result<u32, String> {
+    const MOST: u32 = spinwire_core::config::MESSAGE_BYTES_MAX;
+    match units::bytes(text)? {
+        bytes if bytes <= MOST => Ok(bytes),
+        bytes => Err(format!("{bytes} bytes are too many: at most {MOST} (8m)")),
+    }
+}
+
+fn message_bytes(text: &str) -> Result<u32, String> {
+    match size(text)? {
+        0 => Err("the largest message has at least 1 byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn rnr_timer(text: &str) -> Result<Duration, String> {
+    let span = units::span(text)?;
+    let range = Duration::from_micros(10)..=Duration::from_millis(491);
+    if range.contains(&span) { Ok(span) } else { Err(format!("{span:?} is out of range: 10us to 491ms")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    fn ping(extra: &str) -> Result<PingArgs, clap::Error> {
+        let words = format!("spinwire echo ping rdma://192.0.2.1:7471 --core 1 {extra}");
+        Cli::try_parse_from(words.split_whitespace()).map(|cli| match cli.command {
+            Command::Echo(EchoCommand::Ping(args)) => args,
+            Command::Echo(EchoCommand::Serve(_)) => unreachable!("ping was asked"),
+        })
+    }
+
+    #[test]
+    fn the_options_of_the_manual_are_understood() {
+        let args = ping("--count 1m --size 4k --depth 32 --connections 8 --rate 10k --verify --json out.json").unwrap();
+        assert_eq!((args.count, args.size, args.depth, args.connections), (Some(1_000_000), 4_096, 32, 8));
+        assert_eq!((args.rate, args.verify), (Some(10_000), true));
+        let args = ping("--seconds 2.5 --bind fe80::1%lo --pages 1g,4k --idle block --readiness io-uring").unwrap();
+        assert_eq!(args.seconds, Some(Duration::from_millis(2_500)));
+        assert_eq!(args.core.pages, [Pages::Huge1G, Pages::Small]);
+    }
+
+    #[test]
+    fn what_goes_against_each_other_or_out_of_range_is_refused() {
+        for extra in [
+            "--count 5 --seconds 5",
+            "--count 0",
+            "--size 9m",
+            "--depth 0",
+            "--depth 4097",
+            "--connections 0",
+            "--rate 0",
+            "--retry 7",
+            "--rnr-timer 1s",
+            "--pages 3m",
+            "--timeout 5",
+        ] {
+            let error = ping(extra).expect_err(extra);
+            assert_eq!(error.exit_code(), 2, "{extra}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `spinwire echo ping`.
+
+use spinwire::args::PingArgs;
+use spinwire::exit::Failure;
+use spinwire::load::{self, Extent, Pace};
+use spinwire::outcome::Outcome;
+use spinwire::ping::{Pinger, Plan};
+use spinwire::report::{self, PingReport};
+use spinwire::signals::Stop;
+use spinwire_linux::cm::Endpoint;
+use spinwire_linux::runtime::{Options, Role, Setup};
+use spinwire_linux::verbs::Size;
+
+/// Runs the client.
+///
+/// # Errors
+/// The status to end with, and what to say.
+pub fn run(args: &PingArgs) -> Result<(), Failure> {
+    let target = args.target.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
+    let source = args.bind.as_ref().map(|bind| bind.resolve()).transpose().map_err(Failure::setup)?;
+    let stop = Stop::on_signals().map_err(Failure::setup)?;
+    let plan = plan(args);
+
+    let options = Options {
+        connections: args.connections,
+        depth: Size::Asked(args.depth),
+        message_bytes_max: args.size.max(1),
+        ..super::options(&args.core)?
+    };
+    let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source })).map_err(Failure::setup)?;
+    let mut reactor = setup.start().map_err(Failure::setup)?;
+    let mut pinger = Pinger::new(plan, stop);
+    let ran = reactor.run(&mut pinger, Pinger::is_done);
+
+    let (outcome, measure) = pinger.into_results();
+    if let Outcome::Failed(trouble) = outcome {
+        // Said first: the table may be empty, and the reason is what is looked for.
+        eprintln!("spinwire: {trouble}");
+    }
+    let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
+    // A table of nothing would only hide the reason.
+    let quiet = args.output.quiet || (measure.response.count() == 0 && outcome != Outcome::Complete);
+    report::print(&report, args.output.json.as_deref(), quiet)?;
+    ran.map_err(Failure::run)?;
+    match outcome {
+        Outcome::Complete => Ok(()),
+        Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
+        Outcome::Failed(_) => Err(Failure::run("")),
+    }
+}
+
+/// Messages when neither a count nor a time is given.
+const COUNT_DEFAULT: u64 = 100_000;
+
+fn plan(args: &PingArgs) -> Plan {
+    let pace = args.rate.map_or(Pace::Closed, Pace::Rate);
+    let extent = match args.seconds {
+        Some(span) => Extent::Span(span.into()),
+        None => Extent::Count(args.count.unwrap_or(COUNT_DEFAULT)),
+    };
+    Plan {
+        connections: args.connections,
+        depth: args.depth,
+        message_bytes: args.size,
+        pace,
+        extent,
+        warmup: args.warmup.unwrap_or_else(|| load::default_warmup(pace, extent)),
+        verify: args.verify,
+        raw: args.core.raw,
+        timeout: args.timeout.into(),
+    }
+}

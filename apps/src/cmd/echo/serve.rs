@@ -1,0 +1,78 @@
+//! `spinwire echo serve`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use spinwire::args::ServeArgs;
+use spinwire::echo::EchoServer;
+use spinwire::exit::Failure;
+use spinwire::log;
+use spinwire::report::{self, ServeReport};
+use spinwire::signals::Stop;
+use spinwire_linux::clock;
+use spinwire_linux::runtime::{Options, Role, Setup, SetupReport};
+use spinwire_linux::verbs::Size;
+
+/// Lines about clients that may wait to be printed.
+const LOG_LINES: usize = 1_024;
+
+/// Runs the server.
+///
+/// # Errors
+/// The status to end with, and what to say.
+pub fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let address = args.listen.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
+    let stop = Stop::on_signals().map_err(Failure::setup)?;
+    // Started before the thread is pinned, so that it may run on any core but this one.
+    let (log, printer) = match args.output.quiet {
+        true => (None, None),
+        false => log::start(LOG_LINES).map(|(log, printer)| (Some(log), Some(printer))).map_err(Failure::setup)?,
+    };
+
+    let defaults = super::options(&args.core)?;
+    let options = Options {
+        connections: args.connections_max,
+        depth: args.depth.map_or(defaults.depth, Size::Asked),
+        message_bytes_max: args.message_max,
+        ..defaults
+    };
+    let mut setup = Setup::new(&options, Role::Listen(address)).map_err(Failure::setup)?;
+    let mut reactor = setup.start().map_err(Failure::setup)?;
+    let begun = clock::now();
+    say_ready(reactor.report());
+
+    let mut server = EchoServer::new(args.connections_max, stop, log);
+    let ran = reactor.run(&mut server, EchoServer::is_stopping);
+    let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
+    let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
+    if let Some(printer) = printer {
+        printer.finish();
+    }
+    let elapsed = clock::now().since(begun);
+    let listening = url(reactor.report().listening.unwrap_or(address));
+    let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
+    report::print(&report, args.output.json.as_deref(), args.output.quiet)?;
+    ended.map_err(Failure::run)
+}
+
+/// Tells that clients can connect, and what was set up. Scripts wait for this line, so it is also printed when quiet.
+fn say_ready(report: &SetupReport) {
+    let Some(address) = report.listening else { return };
+    let mut out = std::io::stdout().lock();
+    // A closed standard output is no reason not to serve.
+    let _ = writeln!(
+        out,
+        "listening on {} (device {}, core {}, up to {} connections, depth {}, messages up to {} bytes)",
+        url(address),
+        report.device_words(),
+        report.cpu.cpu,
+        report.connections,
+        report.config.depth,
+        report.config.message_bytes_max,
+    )
+    .and_then(|()| out.flush());
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("rdma://{address}")
+}

@@ -1,0 +1,181 @@
+//! The answering side: every message goes back as it came.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use spinwire_core::cm::event::CmEventKind;
+use spinwire_core::cm::hello::Refusal;
+use spinwire_core::cm::reason::CloseReport;
+use spinwire_core::id::{ConnId, ListenerId};
+use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
+
+use crate::log::Log;
+use crate::signals::{self, Stop};
+use crate::units::grouped;
+
+/// Answers every message in place, without a copy, and notes who comes and goes.
+#[derive(Debug)]
+pub struct EchoServer {
+    /// By slot of the connection table.
+    clients: Vec<Client>,
+    stop: Stop,
+    stopping: bool,
+    lost: Option<CmEventKind>,
+    log: Option<Log<Event>>,
+}
+
+/// Who comes and goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A client is connected.
+    Opened {
+        /// Its address.
+        peer: Option<SocketAddr>,
+        /// Connections there are now.
+        live: u32,
+    },
+    /// A client is gone.
+    Closed {
+        /// Its address.
+        peer: Option<SocketAddr>,
+        /// Why.
+        report: CloseReport,
+        /// What was answered to it.
+        messages: u64,
+    },
+    /// A client was refused.
+    Refused {
+        /// Its address.
+        peer: Option<SocketAddr>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A signal came.
+    Stopping {
+        /// Its number.
+        signal: u8,
+        /// Connections that are now closed.
+        live: u32,
+    },
+}
+
+/// The listener went away under the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the listener is gone: the rdma device reported {0:?}")]
+pub struct ListenerLost(pub CmEventKind);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Client {
+    peer: Option<SocketAddr>,
+    messages: u64,
+}
+
+impl EchoServer {
+    /// A server for up to `connections_max` clients. All its memory is allocated here.
+    pub fn new(connections_max: u32, stop: Stop, log: Option<Log<Event>>) -> Self {
+        Self { clients: vec![Client::default(); connections_max as usize], stop, stopping: false, lost: None, log }
+    }
+
+    /// Whether it was told to stop, or has nothing to listen on any more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// How it ended.
+    ///
+    /// # Errors
+    /// [`ListenerLost`], when that was why.
+    pub fn into_result(self) -> Result<(), ListenerLost> {
+        self.lost.map_or(Ok(()), |kind| Err(ListenerLost(kind)))
+    }
+
+    fn note(&self, event: Event) {
+        if let Some(log) = &self.log {
+            log.note(event);
+        }
+    }
+}
+
+impl Handler for EchoServer {
+    fn on_request(&mut self, _request: &Request) -> Verdict {
+        if self.stopping { Verdict::Refuse(Refusal::ShuttingDown) } else { Verdict::Accept }
+    }
+
+    fn on_refused(&mut self, request: &Request, refusal: &Refusal) {
+        self.note(Event::Refused { peer: request.peer, refusal: *refusal });
+    }
+
+    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let peer = cx.peer(conn);
+        self.clients[conn.slot()] = Client { peer, messages: 0 };
+        self.note(Event::Opened { peer, live: cx.live() });
+        if self.stopping {
+            cx.close(conn);
+        }
+    }
+
+    fn on_message(&mut self, _cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
+        self.clients[conn.slot()].messages += 1;
+        // A message fits its buffer, and buffers are at most 8 MiB long.
+        Answer::InPlace(message.len() as u32)
+    }
+
+    fn on_close(&mut self, _cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        let Client { peer, messages } = std::mem::take(&mut self.clients[conn.slot()]);
+        self.note(Event::Closed { peer, report: *report, messages });
+    }
+
+    fn on_listener_lost(&mut self, _cx: &mut Cx<'_, '_>, _listener: ListenerId, kind: CmEventKind) {
+        self.lost = Some(kind);
+        self.stopping = true;
+    }
+
+    fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
+        if self.stopping {
+            return;
+        }
+        if let Some(signal) = self.stop.signal() {
+            self.stopping = true;
+            self.note(Event::Stopping { signal, live: cx.live() });
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Opened { peer, live } => write!(f, "{} connected ({live} now)", Peer(peer)),
+            Event::Closed { peer, report, messages } => {
+                let CloseReport { reason, was_open, unsent, unconfirmed_after } = report;
+                if !was_open {
+                    return write!(f, "{} did not get connected: {reason}", Peer(peer));
+                }
+                write!(f, "{} left: {reason}; {} messages answered", Peer(peer), grouped(*messages))?;
+                if *unsent > 0 {
+                    write!(f, ", {unsent} replies not sent")?;
+                }
+                match unconfirmed_after {
+                    Some(limit) => write!(f, ", the last replies were not confirmed within {limit}"),
+                    None => Ok(()),
+                }
+            }
+            Event::Refused { peer, refusal } => write!(f, "{} refused: {refusal}", Peer(peer)),
+            Event::Stopping { signal, live } => {
+                let signal = signals::name(*signal);
+                write!(f, "{signal}: stopping; no new clients, closing {live} connections")
+            }
+        }
+    }
+}
+
+/// An address, where one is known.
+struct Peer<'a>(&'a Option<SocketAddr>);
+
+impl fmt::Display for Peer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(f),
+            None => f.write_str("a client of unknown address"),
+        }
+    }
+}

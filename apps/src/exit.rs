@@ -1,0 +1,56 @@
+//! How the command ends.
+
+use std::process::ExitCode;
+
+/// The run did what was asked.
+pub const OK: u8 = 0;
+/// The run failed: a reply was wrong, a connection was refused or lost, nothing moved for too long.
+pub const FAILED: u8 = 1;
+/// The arguments make no sense. (clap ends with the same number.)
+pub const USAGE: u8 = 2;
+/// It could not be set up on this machine: no RDMA, no memory, no such core, port in use.
+pub const SETUP: u8 = 3;
+
+/// A reason to end with a status other than 0, already in words.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit status.
+    pub status: u8,
+    /// What to tell the user; empty when everything was said before.
+    pub message: String,
+}
+
+impl Failure {
+    /// The run failed.
+    pub fn run(message: impl ToString) -> Self {
+        Self { status: FAILED, message: message.to_string() }
+    }
+
+    /// The arguments do not go together.
+    pub fn usage(message: impl ToString) -> Self {
+        Self { status: USAGE, message: message.to_string() }
+    }
+
+    /// The set-up failed.
+    pub fn setup(message: impl ToString) -> Self {
+        Self { status: SETUP, message: message.to_string() }
+    }
+
+    /// A signal ended the run: 128 + its number.
+    pub fn signal(signal: u8) -> Self {
+        Self { status: 128 + signal, message: format!("stopped by {}", crate::signals::name(signal)) }
+    }
+}
+
+/// Prints the message of a failure and turns the result into the process's status.
+pub fn code(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::from(OK),
+        Err(Failure { status, message }) => {
+            if !message.is_empty() {
+                eprintln!("spinwire: {message}");
+            }
+            ExitCode::from(status)
+        }
+    }
+}

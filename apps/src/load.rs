@@ -1,0 +1,204 @@
+//! When the next message is to be sent, and which ones count.
+
+use spinwire_core::time::{Instant, Nanos};
+
+/// How messages follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// A new message as soon as a reply made room.
+    Closed,
+    /// So many messages per second, whatever the replies do. A message that cannot go out in time keeps its planned
+    /// time, and latency is measured from that.
+    Rate(u64),
+}
+
+/// How long a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many measured messages.
+    Count(u64),
+    /// From the first measured message, so long.
+    Span(Nanos),
+}
+
+/// The plan of a run: messages are numbered from 0 in the order they are sent; the first `warmup` do not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pace: Pace,
+    extent: Extent,
+    warmup: u64,
+    sent: u64,
+    start: Instant,
+    measured_from: Option<Instant>,
+}
+
+/// One message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When it should have gone out. Without a rate, when it did.
+    pub planned: Instant,
+    /// When it did.
+    pub at: Instant,
+    /// Whether it counts.
+    pub measured: bool,
+}
+
+impl Load {
+    /// A plan that begins at `start`.
+    pub fn new(pace: Pace, extent: Extent, warmup: u64, start: Instant) -> Self {
+        Self { pace, extent, warmup, sent: 0, start, measured_from: None }
+    }
+
+    /// The planned time of the next message if it is to go out by `now`; `None` when it is too early or all are sent.
+    #[inline]
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let planned = self.planned(now);
+        (planned <= now && !self.is_over(planned)).then_some(planned)
+    }
+
+    /// Notes that the message [`Load::due`] spoke of was handed over.
+    #[inline]
+    pub fn sent(&mut self, now: Instant) -> Sent {
+        let planned = self.planned(now);
+        let measured = self.sent >= self.warmup;
+        if measured && self.measured_from.is_none() {
+            self.measured_from = Some(planned);
+        }
+        self.sent += 1;
+        Sent { planned, at: now, measured }
+    }
+
+    /// Whether nothing more is to be sent.
+    pub fn exhausted(&self, now: Instant) -> bool {
+        self.is_over(self.planned(now))
+    }
+
+    /// When the first measured message was (planned to be) sent.
+    pub fn measured_from(&self) -> Option<Instant> {
+        self.measured_from
+    }
+
+    /// Whether the message went out later than the plan allows: when the one after it was already due.
+    pub fn is_late(&self, sent: &Sent) -> bool {
+        match self.pace {
+            Pace::Closed => false,
+            Pace::Rate(per_second) => sent.at.since(sent.planned) >= offset(1, per_second),
+        }
+    }
+
+    fn planned(&self, now: Instant) -> Instant {
+        match self.pace {
+            Pace::Closed => now,
+            Pace::Rate(per_second) => self.start + offset(self.sent, per_second),
+        }
+    }
+
+    fn is_over(&self, planned: Instant) -> bool {
+        match self.extent {
+            Extent::Count(count) => self.sent >= self.warmup.saturating_add(count),
+            Extent::Span(span) => self.measured_from.is_some_and(|from| planned >= from + span),
+        }
+    }
+}
+
+/// `n` messages at `per_second`, in time. Computed from the start for each message, so no rounding adds up.
+fn offset(n: u64, per_second: u64) -> Nanos {
+    let nanos = u128::from(n) * 1_000_000_000 / u128::from(per_second.max(1));
+    Nanos::new(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The warm-up when none is asked for: a tenth of the run where its length is known, at most 1,000 messages.
+pub fn default_warmup(pace: Pace, extent: Extent) -> u64 {
+    const MOST: u64 = 1_000;
+    match (extent, pace) {
+        (Extent::Count(count), _) => (count / 10).min(MOST),
+        (Extent::Span(span), Pace::Rate(per_second)) => {
+            let messages = u128::from(span.get()) * u128::from(per_second) / 1_000_000_000;
+            u64::try_from(messages / 10).unwrap_or(MOST).min(MOST)
+        }
+        (Extent::Span(_), Pace::Closed) => MOST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    /// Sends all that is due and returns the sends.
+    fn drain(load: &mut Load, now: Instant) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        while load.due(now).is_some() {
+            sent.push(load.sent(now));
+        }
+        sent
+    }
+
+    #[test]
+    fn a_stall_is_charged_to_every_message_it_delayed() {
+        // One message each ms; an answer takes 0.1 ms; the loop stands still from 0 to 10 ms.
+        let mut load = Load::new(Pace::Rate(1_000), Extent::Count(100), 0, at(0));
+        let first = drain(&mut load, at(0));
+        assert_eq!(first.len(), 1);
+        let late = drain(&mut load, at(10 * MS));
+        assert_eq!(late.len(), 10, "the ones planned at 1, 2 ... 10 ms");
+        let answered = at(10 * MS + MS / 10);
+        let latencies: Vec<u64> = first.iter().chain(&late).map(|s| answered.since(s.planned).get()).collect();
+        for (n, &latency) in latencies.iter().enumerate().take(10) {
+            let right = (10 - n as u64) * MS;
+            assert!(latency.abs_diff(right) <= MS / 5, "message {n}: {latency} ns, right is about {right}");
+        }
+        assert_eq!(latencies.len(), 11, "each is one sample, none is made up");
+        let services = late.iter().map(|s| answered.since(s.at).get());
+        assert!(services.into_iter().all(|nanos| nanos == MS / 10), "service time hides the stall");
+        assert_eq!(late.iter().filter(|s| load.is_late(s)).count(), 9);
+        assert!(drain(&mut load, at(10 * MS + MS / 2)).is_empty(), "back on plan");
+    }
+
+    #[test]
+    fn the_rate_does_not_drift() {
+        let mut load = Load::new(Pace::Rate(3), Extent::Count(u64::MAX), 0, at(0));
+        assert_eq!(drain(&mut load, at(1_000_000_000_000 - 1)).len(), 3_000);
+        assert_eq!(load.due(at(1_000_000_000_000)), Some(at(1_000_000_000_000)));
+    }
+
+    #[test]
+    fn only_what_follows_the_warm_up_counts() {
+        let mut load = Load::new(Pace::Closed, Extent::Count(3), 2, at(0));
+        let measured: Vec<bool> = (0..5).map(|n| load.sent(at(n)).measured).collect();
+        assert_eq!(measured, [false, false, true, true, true]);
+        assert!(load.exhausted(at(9)) && load.due(at(9)).is_none());
+        assert_eq!(load.measured_from(), Some(at(2)));
+    }
+
+    #[test]
+    fn a_span_is_counted_from_the_first_measured_message() {
+        let mut load = Load::new(Pace::Closed, Extent::Span(Nanos::new(10)), 1, at(0));
+        load.sent(at(100));
+        assert!(!load.exhausted(at(1_000)), "the warm-up does not eat the time");
+        load.sent(at(2_000));
+        assert!(load.due(at(2_009)).is_some() && load.due(at(2_010)).is_none());
+    }
+
+    #[test]
+    fn a_span_at_a_rate_plans_every_message_in_it() {
+        let mut load = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(1)), 10, at(0));
+        let sent = drain(&mut load, at(5_000 * MS));
+        assert_eq!(sent.iter().filter(|s| s.measured).count(), 1_000);
+    }
+
+    #[test]
+    fn the_default_warm_up_is_a_tenth_but_bounded() {
+        let rate = Pace::Rate(100);
+        assert_eq!(default_warmup(Pace::Closed, Extent::Count(1)), 0);
+        assert_eq!(default_warmup(Pace::Closed, Extent::Count(5_000)), 500);
+        assert_eq!(default_warmup(rate, Extent::Count(1_000_000)), 1_000);
+        assert_eq!(default_warmup(rate, Extent::Span(Nanos::from_secs(2))), 20);
+        assert_eq!(default_warmup(Pace::Closed, Extent::Span(Nanos::from_secs(2))), 1_000);
+    }
+}

@@ -1,0 +1,106 @@
+//! Lines about a running loop, printed by a thread of their own: a slow terminal must not stall the loop.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+/// The loop's end of the queue. For the control path: a send may wake the printing thread, which is a system call.
+#[derive(Debug)]
+pub struct Log<E> {
+    queue: SyncSender<E>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// The thread that prints. [`Printer::finish`] waits for the last line.
+#[derive(Debug)]
+pub struct Printer {
+    thread: JoinHandle<()>,
+}
+
+/// Starts a printer of one line per event to standard output. The queue's `capacity` events are allocated here.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub fn start<E: Display + Send + 'static>(capacity: usize) -> std::io::Result<(Log<E>, Printer)> {
+    let (queue, events) = sync_channel(capacity);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let seen = dropped.clone();
+    let thread = std::thread::Builder::new().name("printer".into()).spawn(move || print_all(&events, &seen))?;
+    Ok((Log { queue, dropped }, Printer { thread }))
+}
+
+impl<E> Log<E> {
+    /// Hands over an event; when the queue is full it is counted instead, and the count is printed later. Never waits,
+    /// never allocates.
+    pub fn note(&self, event: E) {
+        match self.queue.try_send(event) {
+            // A printer that is gone has nobody to tell.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+            Err(TrySendError::Full(_)) => {
+                // Relaxed: a count on its own, it orders nothing.
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Printer {
+    /// Waits until everything noted is printed. Every [`Log`] must be gone, or this waits for it.
+    pub fn finish(self) {
+        // A panic of the printing thread was already reported by its own message.
+        let _ = self.thread.join();
+    }
+}
+
+fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64) {
+    let mut told = 0;
+    while let Ok(event) = events.recv() {
+        let mut out = std::io::stdout().lock();
+        // A closed standard output is no reason to end a server.
+        let _ = writeln!(out, "{event}");
+        for more in events.try_iter() {
+            let _ = writeln!(out, "{more}");
+        }
+        told = tell_dropped(dropped, told, &mut out);
+        let _ = out.flush();
+    }
+    tell_dropped(dropped, told, &mut std::io::stdout().lock());
+}
+
+/// Prints how many events were dropped since the last time; returns the count told by now.
+fn tell_dropped(dropped: &AtomicU64, told: u64, out: &mut impl Write) -> u64 {
+    // Relaxed: a count on its own, it orders nothing.
+    let now = dropped.load(Ordering::Relaxed);
+    if now > told {
+        let _ = writeln!(out, "({} events were not printed: they came faster than this output takes them)", now - told);
+    }
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_counts_what_it_drops_and_says_so_once() {
+        let (queue, events) = sync_channel(2);
+        let log = Log { queue, dropped: Arc::default() };
+        (0..5).for_each(|n| log.note(n));
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), [0, 1]);
+        let mut out = Vec::new();
+        let told = tell_dropped(&log.dropped, 0, &mut out);
+        assert_eq!(tell_dropped(&log.dropped, told, &mut out), 3);
+        assert_eq!(String::from_utf8(out).unwrap().matches("(3 events were not printed").count(), 1);
+    }
+
+    #[test]
+    fn finishing_waits_for_the_last_line_and_ends() {
+        let (log, printer) = start::<u32>(4).unwrap();
+        log.note(1);
+        drop(log);
+        printer.finish();
+    }
+}

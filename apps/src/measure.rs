@@ -1,0 +1,143 @@
+//! What a run measures while it runs.
+
+use spinwire_core::stats::Stats;
+use spinwire_core::time::{Instant, Nanos};
+
+use crate::histogram::Latencies;
+use crate::load::Sent;
+
+/// Latencies and counters of the measured messages. All its memory is allocated by [`Measure::new`].
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// From the planned time of sending to the reply.
+    pub response: Latencies,
+    /// From the real time of sending to the reply. The same as `response` in a run without a rate.
+    pub service: Latencies,
+    /// Messages sent when the one after them was already due.
+    pub sent_late: u64,
+    /// Messages without a reply when the run ended.
+    pub outstanding: u64,
+    /// Longest time from the start of one turn to the start of the next.
+    pub turn_longest: Nanos,
+    from: Option<Instant>,
+    until: Instant,
+    last_turn: Option<Instant>,
+    stats_from: Stats,
+    stats_until: Stats,
+}
+
+impl Measure {
+    /// Nothing measured yet.
+    pub fn new() -> Self {
+        Self {
+            response: Latencies::new(),
+            service: Latencies::new(),
+            sent_late: 0,
+            outstanding: 0,
+            turn_longest: Nanos::ZERO,
+            from: None,
+            until: Instant::ZERO,
+            last_turn: None,
+            stats_from: Stats::default(),
+            stats_until: Stats::default(),
+        }
+    }
+
+    /// A measured message was sent. The first one starts the counters.
+    #[inline]
+    pub fn sent(&mut self, sent: &Sent, late: bool, stats: &Stats) {
+        if self.from.is_none() {
+            self.from = Some(sent.planned);
+            self.stats_from = *stats;
+        }
+        self.sent_late += u64::from(late);
+    }
+
+    /// Its reply came.
+    #[inline]
+    pub fn reply(&mut self, sent: &Sent, now: Instant) {
+        self.response.record(now.since(sent.planned));
+        self.service.record(now.since(sent.at));
+        self.until = now;
+    }
+
+    /// A turn of the loop began at `now`.
+    #[inline]
+    pub fn turn(&mut self, now: Instant) {
+        if self.from.is_some() {
+            let last = self.last_turn.replace(now).unwrap_or(now);
+            self.turn_longest = self.turn_longest.max(now.since(last));
+        }
+    }
+
+    /// The run is over, with so many messages still out.
+    pub fn end(&mut self, stats: &Stats, outstanding: u64) {
+        self.outstanding = outstanding;
+        self.stats_until = *stats;
+        if self.from.is_none() {
+            self.stats_from = *stats;
+        }
+    }
+
+    /// From the first measured message to the last reply.
+    pub fn elapsed(&self) -> Nanos {
+        self.from.map_or(Nanos::ZERO, |from| self.until.since(from))
+    }
+
+    /// Replies per second over [`Measure::elapsed`]; zero when nothing was measured.
+    pub fn rate_per_s(&self) -> f64 {
+        match self.elapsed().get() {
+            0 => 0.0,
+            nanos => self.response.count() as f64 * 1e9 / nanos as f64,
+        }
+    }
+
+    /// What the loop did meanwhile.
+    pub fn counts(&self) -> Counts {
+        difference(&self.stats_from, &self.stats_until)
+    }
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Counters between two points of a run.
+fn difference(from: &Stats, to: &Stats) -> Counts {
+    Counts {
+        turns: to.turns - from.turns,
+        turns_empty: to.turns_empty - from.turns_empty,
+        doorbells: to.doorbells - from.doorbells,
+        receives_posted: to.receives_posted - from.receives_posted,
+        sends_signaled: to.sends_signaled - from.sends_signaled,
+        credit_messages: to.credit_messages - from.credit_messages,
+        credit_stalls: to.credit_stalls - from.credit_stalls,
+        bytes_sent: to.bytes_sent - from.bytes_sent,
+        bytes_received: to.bytes_received - from.bytes_received,
+    }
+}
+
+/// What the loop did while the run was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Turns that found nothing to do.
+    pub turns_empty: u64,
+    /// Chains of sends handed to the device.
+    pub doorbells: u64,
+    /// Receives posted.
+    pub receives_posted: u64,
+    /// Sends that asked for a completion.
+    pub sends_signaled: u64,
+    /// Messages that carried credits and nothing else.
+    pub credit_messages: u64,
+    /// Turns in which a connection had something to send but no credit of the peer.
+    pub credit_stalls: u64,
+    /// Payload bytes sent.
+    pub bytes_sent: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
+}

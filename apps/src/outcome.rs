@@ -1,0 +1,153 @@
+//! How a run of `echo ping` ended, in words that say what to do next.
+
+use std::fmt;
+
+use spinwire_core::cm::hello::{HelloError, Refusal};
+use spinwire_core::cm::reason::{CloseReason, CloseReport};
+use spinwire_core::time::Nanos;
+use spinwire_core::turn::ConnectError;
+
+use crate::pattern::Mismatch;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every message got its reply.
+    Complete,
+    /// The signal with this number came.
+    Interrupted(u8),
+    /// Something went wrong.
+    Failed(Trouble),
+}
+
+/// What went wrong. Connections are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// A connection did not come up.
+    #[error("connection {connection} of {of}: {}{}", report.reason, NextStep(&report.reason))]
+    Connect {
+        /// Which one.
+        connection: u32,
+        /// Of how many.
+        of: u32,
+        /// Why.
+        report: CloseReport,
+    },
+    /// A connection was lost during the run.
+    #[error("connection {connection} of {of} was lost: {}; {outstanding} messages had no reply yet", report.reason)]
+    Lost {
+        /// Which one.
+        connection: u32,
+        /// Of how many.
+        of: u32,
+        /// Why.
+        report: CloseReport,
+        /// Messages in flight on all connections.
+        outstanding: u64,
+    },
+    /// A reply is not what was sent.
+    #[error("wrong reply on connection {connection} to message {sequence}: {mismatch}")]
+    Mismatch {
+        /// Where.
+        connection: u32,
+        /// To which message of that connection, from 0.
+        sequence: u64,
+        /// What is wrong.
+        mismatch: Mismatch,
+    },
+    /// A message nobody asked for.
+    #[error("connection {connection} brought a message of {bytes} bytes that answers nothing")]
+    Unasked {
+        /// Where.
+        connection: u32,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The peer does not take messages of that size.
+    #[error("the server takes messages of at most {max} bytes, not {asked}; start it with --message-max {asked}")]
+    TooLong {
+        /// Bytes asked.
+        asked: u32,
+        /// Bytes possible.
+        max: u32,
+    },
+    /// Connections that neither came up nor failed.
+    #[error("no progress for {waiting}: {open} of {connections} connections are up")]
+    NotConnected {
+        /// How long nothing happened.
+        waiting: Nanos,
+        /// Connections that are up.
+        open: u32,
+        /// Connections wanted.
+        connections: u32,
+    },
+    /// Replies stay away.
+    #[error(
+        "no progress for {waiting}: {outstanding} messages without a reply on {silent} of {connections} connections; \
+         --timeout sets how long to wait"
+    )]
+    Stalled {
+        /// How long nothing happened.
+        waiting: Nanos,
+        /// Messages without a reply.
+        outstanding: u64,
+        /// Connections that owe one.
+        silent: u32,
+        /// Connections there are.
+        connections: u32,
+    },
+    /// The own table has no slot.
+    #[error("cannot open another connection: {0}")]
+    OwnTable(ConnectError),
+}
+
+/// What to try next, for reasons that have an answer.
+struct NextStep<'a>(&'a CloseReason);
+
+impl fmt::Display for NextStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            CloseReason::NobodyListens => "; is the server running, and on that port?",
+            CloseReason::Refused(Refusal::TableFull { .. }) => "; the server's --connections-max allows no more",
+            CloseReason::Refused(Refusal::ShuttingDown) => "; the server is about to end",
+            CloseReason::Refused(Refusal::Version { .. }) => "; use the same version on both sides",
+            CloseReason::Refused(Refusal::NotSpinwire) => "; leave out --raw, or give the server --raw too",
+            CloseReason::Hello(HelloError::NotSpinwire) => "; give --raw for a server that is not spinwire",
+            CloseReason::Event { .. } | CloseReason::TimedOut { .. } => {
+                "; can this machine reach the address (`ping`, `ip neigh`), and from the right device (--bind)?"
+            }
+            _ => "",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(reason: CloseReason) -> String {
+        let report = CloseReport { reason, was_open: false, unsent: 0, unconfirmed_after: None };
+        Trouble::Connect { connection: 3, of: 8, report }.to_string()
+    }
+
+    #[test]
+    fn a_refusal_is_said_in_the_words_of_the_server() {
+        let refusal = Refusal::TableFull { live: 16, capacity: 16 };
+        let text = connect(CloseReason::Refused(refusal));
+        assert!(text.contains("refused by the peer: table full, 16 of 16"), "{text}");
+        assert!(text.contains("--connections-max"), "{text}");
+    }
+
+    #[test]
+    fn a_closed_port_asks_for_the_server() {
+        let text = connect(CloseReason::NobodyListens);
+        assert!(text.contains("nobody listens") && text.contains("is the server running"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_byte_is_named_with_both_values() {
+        let mismatch = Mismatch::Byte { at: 17, expected: 0x5a, got: 0x5b };
+        let text = Trouble::Mismatch { connection: 2, sequence: 9, mismatch }.to_string();
+        assert_eq!(text, "wrong reply on connection 2 to message 9: byte 17 is 0x5b, expected 0x5a");
+    }
+}

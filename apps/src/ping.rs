@@ -1,0 +1,308 @@
+//! The asking side: opens connections, sends messages as planned, matches and times every reply.
+
+use spinwire_core::cm::reason::CloseReport;
+use spinwire_core::id::{ConnId, EndpointId};
+use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::turn::{Answer, Cx, Handler, SendError};
+
+use crate::load::{Extent, Load, Pace};
+use crate::measure::Measure;
+use crate::outcome::{Outcome, Trouble};
+use crate::pattern;
+use crate::signals::Stop;
+use crate::window::Window;
+
+/// What a run is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Connections to open.
+    pub connections: u32,
+    /// Messages in flight on each.
+    pub depth: u32,
+    /// Message size in bytes.
+    pub message_bytes: u32,
+    /// How messages follow each other.
+    pub pace: Pace,
+    /// How long the run goes on.
+    pub extent: Extent,
+    /// Messages that do not count, before the ones that do.
+    pub warmup: u64,
+    /// Check every byte of every reply.
+    pub verify: bool,
+    /// The peer is not a Spinwire: replies are matched by counting, unless they are verified.
+    pub raw: bool,
+    /// The longest time without progress.
+    pub timeout: Nanos,
+}
+
+/// The application of `echo ping`. All its memory is allocated by [`Pinger::new`].
+#[derive(Debug)]
+pub struct Pinger {
+    plan: Plan,
+    stop: Stop,
+    phase: Phase,
+    /// By slot of the connection table.
+    conns: Vec<Peer>,
+    begun: u32,
+    opening: u32,
+    open: u32,
+    load: Load,
+    outstanding: u64,
+    /// Where the search for a connection with room begins next.
+    turn_of: usize,
+    last_progress: Instant,
+    measure: Measure,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Connecting,
+    Running,
+    Closing,
+    Done,
+}
+
+#[derive(Debug)]
+struct Peer {
+    conn: Option<ConnId>,
+    window: Window,
+}
+
+/// Connections that may be on their way at once. Each costs the server a queue pair, which takes milliseconds on some
+/// devices; with more, the last ones would run into their connect deadline.
+const OPENING_MAX: u32 = 16;
+
+/// The one endpoint of a run.
+const TARGET: EndpointId = EndpointId(0);
+
+impl Pinger {
+    /// A run of `plan`, which ends early when `stop` says so.
+    pub fn new(plan: Plan, stop: Stop) -> Self {
+        let peer = || Peer { conn: None, window: Window::new(plan.depth) };
+        Self {
+            plan,
+            stop,
+            phase: Phase::Connecting,
+            conns: std::iter::repeat_with(peer).take(plan.connections as usize).collect(),
+            begun: 0,
+            opening: 0,
+            open: 0,
+            load: Load::new(plan.pace, plan.extent, plan.warmup, Instant::ZERO),
+            outstanding: 0,
+            turn_of: 0,
+            last_progress: Instant::ZERO,
+            measure: Measure::new(),
+            outcome: Outcome::Complete,
+        }
+    }
+
+    /// Whether everything is over, closing included.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// How it ended, and what was measured.
+    pub fn into_results(self) -> (Outcome, Measure) {
+        (self.outcome, self.measure)
+    }
+
+    fn connect_more(&mut self, cx: &mut Cx<'_, '_>) {
+        while self.begun < self.plan.connections && self.opening < OPENING_MAX {
+            match cx.connect(TARGET) {
+                Ok(_) => {
+                    self.begun += 1;
+                    self.opening += 1;
+                }
+                // The table has a slot for each connection of the plan.
+                Err(full) => return self.end(cx, Outcome::Failed(Trouble::OwnTable(full))),
+            }
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_, '_>) {
+        self.phase = Phase::Running;
+        self.last_progress = cx.now();
+        self.load = Load::new(self.plan.pace, self.plan.extent, self.plan.warmup, cx.now());
+        if self.plan.pace == Pace::Closed {
+            for slot in 0..self.conns.len() {
+                self.fill(cx, slot);
+            }
+        }
+    }
+
+    /// Sends on one connection as long as there is something to send and room for it.
+    fn fill(&mut self, cx: &mut Cx<'_, '_>, slot: usize) {
+        while self.phase == Phase::Running && self.conns[slot].window.has_room() && self.send(cx, slot) {}
+    }
+
+    /// Sends what is due, each message on the next connection that has room.
+    fn send_planned(&mut self, cx: &mut Cx<'_, '_>) {
+        let room = self.conns.len() as u64 * u64::from(self.plan.depth);
+        while self.phase == Phase::Running && self.outstanding < room && self.load.due(cx.now()).is_some() {
+            let slots = self.conns.len();
+            let mut tried = (0..slots).map(|n| (self.turn_of + n) % slots);
+            let Some(slot) = tried.find(|&slot| self.conns[slot].window.has_room()) else { return };
+            self.turn_of = (slot + 1) % slots;
+            if !self.send(cx, slot) {
+                return;
+            }
+        }
+    }
+
+    /// Sends the next message on a connection with room; `false` when none is due or the queue is full.
+    fn send(&mut self, cx: &mut Cx<'_, '_>, slot: usize) -> bool {
+        let now = cx.now();
+        let peer = &mut self.conns[slot];
+        let (Some(conn), true) = (peer.conn, self.load.due(now).is_some()) else { return false };
+        let (sequence, verify) = (peer.window.next_sequence(), self.plan.verify);
+        let sent = cx.send_with(conn, self.plan.message_bytes, |message| {
+            if verify {
+                pattern::fill(slot as u32, sequence, message);
+            } else {
+                pattern::fill_unverified(sequence, message);
+            }
+        });
+        match sent {
+            Ok(()) => {}
+            // There will be a call of on_writable.
+            Err(SendError::WouldBlock) => return false,
+            Err(SendError::TooLong { asked, max }) => {
+                self.end(cx, Outcome::Failed(Trouble::TooLong { asked, max }));
+                return false;
+            }
+            // Its on_close is on the way.
+            Err(SendError::NotOpen) => return false,
+        }
+        let sent = self.load.sent(now);
+        if sent.measured {
+            self.measure.sent(&sent, self.load.is_late(&sent), cx.stats());
+        }
+        if self.outstanding == 0 {
+            self.last_progress = now;
+        }
+        self.outstanding += 1;
+        peer.window.push(sent);
+        true
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_, '_>, outcome: Outcome) {
+        if self.phase == Phase::Closing || self.phase == Phase::Done {
+            return;
+        }
+        self.measure.end(cx.stats(), self.outstanding);
+        self.outcome = outcome;
+        self.phase = Phase::Closing;
+        cx.close_all();
+    }
+
+    fn check_reply(&self, slot: usize, sequence: u64, reply: &[u8]) -> Result<(), pattern::Mismatch> {
+        let expected = self.plan.message_bytes as usize;
+        match (self.plan.verify, self.plan.raw) {
+            (true, _) => pattern::check(slot as u32, sequence, expected, reply),
+            (false, false) => pattern::check_header(sequence, expected, reply),
+            (false, true) => Ok(()),
+        }
+    }
+
+    /// What has not happened for too long, if anything.
+    fn stalled(&self, now: Instant) -> Option<Trouble> {
+        let waiting = now.since(self.last_progress);
+        if waiting < self.plan.timeout {
+            return None;
+        }
+        let Plan { connections, .. } = self.plan;
+        match self.phase {
+            Phase::Connecting => Some(Trouble::NotConnected { waiting, open: self.open, connections }),
+            Phase::Running if self.outstanding > 0 || self.load.due(now).is_some() => {
+                let silent = self.conns.iter().filter(|peer| peer.window.in_flight() > 0).count() as u32;
+                Some(Trouble::Stalled { waiting, outstanding: self.outstanding, silent, connections })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Handler for Pinger {
+    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        self.conns[conn.slot()].conn = Some(conn);
+        self.opening -= 1;
+        self.open += 1;
+        self.last_progress = cx.now();
+        if self.phase == Phase::Connecting {
+            self.connect_more(cx);
+            if self.open == self.plan.connections {
+                self.start(cx);
+            }
+        }
+    }
+
+    fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
+        let slot = conn.slot();
+        if self.phase != Phase::Running {
+            return Answer::None;
+        }
+        let Some((sequence, sent)) = self.conns[slot].window.pop() else {
+            self.end(cx, Outcome::Failed(Trouble::Unasked { connection: slot as u32, bytes: message.len() }));
+            return Answer::None;
+        };
+        if let Err(mismatch) = self.check_reply(slot, sequence, message) {
+            self.end(cx, Outcome::Failed(Trouble::Mismatch { connection: slot as u32, sequence, mismatch }));
+            return Answer::None;
+        }
+        self.outstanding -= 1;
+        self.last_progress = cx.now();
+        if sent.measured {
+            self.measure.reply(&sent, cx.now());
+        }
+        self.fill(cx, slot);
+        Answer::None
+    }
+
+    fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        self.fill(cx, conn.slot());
+    }
+
+    fn on_close(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        let connection = conn.slot() as u32;
+        let of = self.plan.connections;
+        self.conns[conn.slot()].conn = None;
+        match report.was_open {
+            true => self.open -= 1,
+            false => self.opening -= 1,
+        }
+        let trouble = match report.was_open {
+            true => Trouble::Lost { connection, of, report: *report, outstanding: self.outstanding },
+            false => Trouble::Connect { connection, of, report: *report },
+        };
+        self.end(cx, Outcome::Failed(trouble));
+    }
+
+    fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
+        let now = cx.now();
+        match self.phase {
+            Phase::Connecting if self.begun == 0 => {
+                self.last_progress = now;
+                self.connect_more(cx);
+            }
+            Phase::Connecting => {}
+            Phase::Running => {
+                self.measure.turn(now);
+                if self.plan.pace != Pace::Closed {
+                    self.send_planned(cx);
+                }
+                if self.outstanding == 0 && self.load.exhausted(now) {
+                    self.end(cx, Outcome::Complete);
+                }
+            }
+            // The engine bounds how long closing takes: linger and drain each have a deadline.
+            Phase::Closing if cx.live() == 0 => self.phase = Phase::Done,
+            Phase::Closing | Phase::Done => return,
+        }
+        if let Some(signal) = self.stop.signal() {
+            self.end(cx, Outcome::Interrupted(signal));
+        } else if let Some(trouble) = self.stalled(now) {
+            self.end(cx, Outcome::Failed(trouble));
+        }
+    }
+}
