@@ -1,7 +1,7 @@
 //! What the `spinwire` command is made of: reading its arguments, driving load, measuring, reporting.
 //!
-//! The command itself ([`cli`]) only puts these together with `spinwire-linux`; every part here is plain code that is
-//! tested without RDMA.
+//! The command itself only puts these together with `spinwire-linux`; every part here is plain code that is tested
+//! without RDMA.
 #![deny(unsafe_code)]
 
 pub mod args;

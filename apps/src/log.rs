@@ -20,15 +20,18 @@ pub struct Printer {
     thread: JoinHandle<()>,
 }
 
-/// Starts a printer of one line per event to standard output. The queue's `capacity` events are allocated here.
+/// Starts a printer of one line per event to `out`. The queue's `capacity` events are allocated here.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start<E: Display + Send + 'static>(capacity: usize) -> std::io::Result<(Log<E>, Printer)> {
+pub fn start<E: Display + Send + 'static>(
+    capacity: usize,
+    out: impl Write + Send + 'static,
+) -> std::io::Result<(Log<E>, Printer)> {
     let (queue, events) = sync_channel(capacity);
     let dropped = Arc::new(AtomicU64::new(0));
     let seen = dropped.clone();
-    let thread = std::thread::Builder::new().name("printer".into()).spawn(move || print_all(&events, &seen))?;
+    let thread = std::thread::Builder::new().name("printer".into()).spawn(move || print_all(&events, &seen, out))?;
     Ok((Log { queue, dropped }, Printer { thread }))
 }
 
@@ -55,11 +58,10 @@ impl Printer {
     }
 }
 
-fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64) {
+fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64, mut out: impl Write) {
     let mut told = 0;
     while let Ok(event) = events.recv() {
-        let mut out = std::io::stdout().lock();
-        // A closed standard output is no reason to end a server.
+        // A closed output is no reason to end a server.
         let _ = writeln!(out, "{event}");
         for more in events.try_iter() {
             let _ = writeln!(out, "{more}");
@@ -67,7 +69,7 @@ fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64) {
         told = tell_dropped(dropped, told, &mut out);
         let _ = out.flush();
     }
-    tell_dropped(dropped, told, &mut std::io::stdout().lock());
+    tell_dropped(dropped, told, &mut out);
 }
 
 /// Prints how many events were dropped since the last time; returns the count told by now.
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn finishing_waits_for_the_last_line_and_ends() {
-        let (log, printer) = start::<u32>(4).unwrap();
+        let (log, printer) = start::<u32>(4, std::io::sink()).unwrap();
         log.note(1);
         drop(log);
         printer.finish();

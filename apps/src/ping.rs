@@ -1,15 +1,19 @@
 //! The asking side: opens connections, sends messages as planned, matches and times every reply.
 
+use std::fmt;
+
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::turn::{Answer, Cx, Handler, SendError};
 
 use crate::load::{Extent, Load, Pace};
+use crate::log::Log;
 use crate::measure::Measure;
 use crate::outcome::{Outcome, Trouble};
 use crate::pattern;
 use crate::signals::Stop;
+use crate::units::grouped;
 use crate::window::Window;
 
 /// What a run is to do.
@@ -53,6 +57,19 @@ pub struct Pinger {
     last_progress: Instant,
     measure: Measure,
     outcome: Outcome,
+    log: Option<Log<Progress>>,
+}
+
+/// What is said before the messages start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Every connection is up.
+    Connected {
+        /// How many.
+        connections: u32,
+        /// Messages before the measured ones.
+        warmup: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +94,8 @@ const OPENING_MAX: u32 = 16;
 const TARGET: EndpointId = EndpointId(0);
 
 impl Pinger {
-    /// A run of `plan`, which ends early when `stop` says so.
-    pub fn new(plan: Plan, stop: Stop) -> Self {
+    /// A run of `plan`, which ends early when `stop` says so and tells `log` when it is connected.
+    pub fn new(plan: Plan, stop: Stop, log: Option<Log<Progress>>) -> Self {
         let peer = || Peer { conn: None, window: Window::new(plan.depth) };
         Self {
             plan,
@@ -94,12 +111,18 @@ impl Pinger {
             last_progress: Instant::ZERO,
             measure: Measure::new(),
             outcome: Outcome::Complete,
+            log,
         }
     }
 
     /// Whether everything is over, closing included.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
+    }
+
+    /// Measured replies so far.
+    pub fn replies(&self) -> u64 {
+        self.measure.response.count()
     }
 
     /// How it ended, and what was measured.
@@ -122,6 +145,9 @@ impl Pinger {
 
     fn start(&mut self, cx: &mut Cx<'_, '_>) {
         self.phase = Phase::Running;
+        if let Some(log) = &self.log {
+            log.note(Progress::Connected { connections: self.plan.connections, warmup: self.plan.warmup });
+        }
         self.last_progress = cx.now();
         self.load = Load::new(self.plan.pace, self.plan.extent, self.plan.warmup, cx.now());
         if self.plan.pace == Pace::Closed {
@@ -304,5 +330,17 @@ impl Handler for Pinger {
         } else if let Some(trouble) = self.stalled(now) {
             self.end(cx, Outcome::Failed(trouble));
         }
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Progress::Connected { connections, warmup } = self;
+        let plural = if *connections == 1 { "" } else { "s" };
+        write!(
+            f,
+            "connected ({connections} connection{plural}); {} messages to warm up, then measuring",
+            grouped(*warmup)
+        )
     }
 }

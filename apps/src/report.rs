@@ -293,6 +293,21 @@ impl fmt::Display for ServeReport {
     }
 }
 
+/// Looks before a long run whether its report could be written at its end.
+///
+/// # Errors
+/// The directory of the file does not exist.
+pub fn check_path(json: Option<&Path>) -> Result<(), Failure> {
+    let Some(parent) = json.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    if parent.is_dir() {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!("--json: there is no directory {}", parent.display())))
+    }
+}
+
 /// Writes a report where the user wants it: the table to standard output unless `quiet`, JSON to `json`.
 ///
 /// # Errors

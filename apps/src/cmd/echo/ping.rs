@@ -3,6 +3,7 @@
 use spinwire::args::PingArgs;
 use spinwire::exit::Failure;
 use spinwire::load::{self, Extent, Pace};
+use spinwire::log;
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan};
 use spinwire::report::{self, PingReport};
@@ -20,6 +21,14 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
     let source = args.bind.as_ref().map(|bind| bind.resolve()).transpose().map_err(Failure::setup)?;
     let stop = Stop::on_signals().map_err(Failure::setup)?;
     let plan = plan(args);
+    report::check_path(args.output.json.as_deref())?;
+    // Started before the thread is pinned, so that it may run on any core but this one. Standard output is the report's.
+    let (log, printer) = match args.output.quiet {
+        true => (None, None),
+        false => log::start(LOG_LINES, std::io::stderr())
+            .map(|(log, printer)| (Some(log), Some(printer)))
+            .map_err(Failure::setup)?,
+    };
 
     let options = Options {
         connections: args.connections,
@@ -29,10 +38,13 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
     };
     let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source })).map_err(Failure::setup)?;
     let mut reactor = setup.start().map_err(Failure::setup)?;
-    let mut pinger = Pinger::new(plan, stop);
+    let mut pinger = Pinger::new(plan, stop, log);
     let ran = reactor.run(&mut pinger, Pinger::is_done);
 
     let (outcome, measure) = pinger.into_results();
+    if let Some(printer) = printer {
+        printer.finish();
+    }
     if let Outcome::Failed(trouble) = outcome {
         // Said first: the table may be empty, and the reason is what is looked for.
         eprintln!("spinwire: {trouble}");
@@ -48,6 +60,9 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         Outcome::Failed(_) => Err(Failure::run("")),
     }
 }
+
+/// Lines that may wait to be printed.
+const LOG_LINES: usize = 16;
 
 /// Messages when neither a count nor a time is given.
 const COUNT_DEFAULT: u64 = 100_000;

@@ -22,11 +22,14 @@ const LOG_LINES: usize = 1_024;
 /// The status to end with, and what to say.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let address = args.listen.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
+    report::check_path(args.output.json.as_deref())?;
     let stop = Stop::on_signals().map_err(Failure::setup)?;
     // Started before the thread is pinned, so that it may run on any core but this one.
     let (log, printer) = match args.output.quiet {
         true => (None, None),
-        false => log::start(LOG_LINES).map(|(log, printer)| (Some(log), Some(printer))).map_err(Failure::setup)?,
+        false => log::start(LOG_LINES, std::io::stdout())
+            .map(|(log, printer)| (Some(log), Some(printer)))
+            .map_err(Failure::setup)?,
     };
 
     let defaults = super::options(&args.core)?;

@@ -1,0 +1,132 @@
+//! The loop allocates nothing once it runs: counted by an allocator of our own, per thread.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{lab_addresses, port};
+use spinwire::echo::EchoServer;
+use spinwire::load::{Extent, Pace};
+use spinwire::outcome::Outcome;
+use spinwire::ping::{Pinger, Plan};
+use spinwire::signals::Stop;
+use spinwire_core::time::Nanos;
+use spinwire_linux::cm::Endpoint;
+use spinwire_linux::runtime::{Options, Role, Setup};
+use spinwire_linux::verbs::Size;
+
+/// Counts, for each thread by itself, what it allocates and frees.
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+thread_local! {
+    // Constant and without a destructor: using it inside the allocator allocates nothing.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    CALLS.set(CALLS.get() + 1);
+}
+
+/// Runs `work` and says how often it called the allocator.
+fn counted<R>(work: impl FnOnce() -> R) -> (R, u64) {
+    let before = CALLS.get();
+    let result = work();
+    (result, CALLS.get() - before)
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no allocated memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: `at` came from `alloc` above with this layout, so from the system's allocator.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    let ((), calls) = counted(|| drop(std::hint::black_box(Box::new(7))));
+    assert_eq!(calls, 2, "a box is allocated and freed");
+}
+
+/// Set by the client's thread, followed by the server's.
+#[derive(Default)]
+struct Marks {
+    listening: AtomicBool,
+    warm: AtomicBool,
+    enough: AtomicBool,
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn a_hundred_thousand_messages_allocate_nothing_on_either_side() {
+    let (server, client) = lab_addresses();
+    let server = SocketAddr::new(server, port());
+    let marks = Marks::default();
+    std::thread::scope(|threads| {
+        let serving = threads.spawn(|| serve(server, &marks));
+        ping(server, SocketAddr::new(client, 0), &marks);
+        marks.enough.store(true, Ordering::Release);
+        serving.join().expect("the server's thread does not panic");
+    });
+}
+
+fn serve(address: SocketAddr, marks: &Marks) {
+    let mut setup = Setup::new(&Options::on_core(0), Role::Listen(address)).unwrap();
+    let mut reactor = setup.start().unwrap();
+    let mut server = EchoServer::new(64, Stop::default(), None);
+    marks.listening.store(true, Ordering::Release);
+    reactor.run(&mut server, |_| marks.warm.load(Ordering::Acquire)).unwrap();
+    let answered = reactor.stats().messages_received;
+    let (ran, calls) = counted(|| reactor.run(&mut server, |_| marks.enough.load(Ordering::Acquire)));
+    ran.unwrap();
+    assert!(reactor.stats().messages_received > answered + 90_000, "the server was watched while it worked");
+    assert_eq!(calls, 0, "calls of the allocator by the server's loop");
+    reactor.close(&mut server).unwrap();
+}
+
+fn ping(target: SocketAddr, source: SocketAddr, marks: &Marks) {
+    let begun = Instant::now();
+    while !marks.listening.load(Ordering::Acquire) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the server does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let plan = Plan {
+        connections: 8,
+        depth: 8,
+        message_bytes: 64,
+        pace: Pace::Closed,
+        extent: Extent::Count(110_000),
+        warmup: 100,
+        verify: true,
+        raw: false,
+        timeout: Nanos::from_secs(20),
+    };
+    let options = Options { connections: 8, depth: Size::Asked(8), message_bytes_max: 64, ..Options::on_core(1) };
+    let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source: Some(source) })).unwrap();
+    let mut reactor = setup.start().unwrap();
+    let mut pinger = Pinger::new(plan, Stop::default(), None);
+    reactor.run(&mut pinger, |pinger| pinger.replies() >= 1_000 || pinger.is_done()).unwrap();
+    marks.warm.store(true, Ordering::Release);
+    let (ran, calls) = counted(|| reactor.run(&mut pinger, |pinger| pinger.replies() >= 101_000 || pinger.is_done()));
+    ran.unwrap();
+    assert_eq!(calls, 0, "calls of the allocator by the client's loop");
+    marks.enough.store(true, Ordering::Release);
+    reactor.run(&mut pinger, Pinger::is_done).unwrap();
+    let (outcome, measure) = pinger.into_results();
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(measure.response.count(), 110_000);
+}

@@ -1,0 +1,91 @@
+//! The command line without RDMA: what it says and how it ends.
+
+mod common;
+
+use common::{Ended, spinwire};
+
+/// The first CPU this process may use: the tests must also pass in a container that is not given CPU 0.
+fn allowed_cpu() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    list.split([',', '-']).next().unwrap().parse().unwrap()
+}
+
+fn has_rdma() -> bool {
+    std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
+}
+
+#[track_caller]
+fn usage_error(arguments: &str) -> Ended {
+    spinwire(arguments).expect_code(2)
+}
+
+#[test]
+fn help_teaches_by_example_and_names_every_exit_status() {
+    spinwire("--help").expect_code(0).expect("echo").expect("Exit status:");
+    let serve = spinwire("echo serve --help").expect_code(0);
+    serve.expect("spinwire echo serve --listen rdma://192.0.2.1:7471 --core 2").expect("--connections-max");
+    let mut ping = spinwire("echo ping --help").expect_code(0);
+    for part in ["--depth 32 --connections 8 --count 1m --verify", "--rate", "--bind", "130", "default: 1"] {
+        ping = ping.expect(part);
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    spinwire("--version").expect_code(0).expect(concat!("spinwire ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_arguments_end_with_2_and_say_what_is_right() {
+    usage_error("");
+    usage_error("echo");
+    usage_error("echo serve --core 0").expect("--listen");
+    usage_error("echo ping rdma://192.0.2.1:7471").expect("--core");
+    usage_error("echo ping 192.0.2.1:7471 --core 0").expect("rdma://192.0.2.1:7471");
+    usage_error("echo ping shm://name --core 0").expect("not in this version");
+    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --count 1 --seconds 1").expect("cannot be used with");
+    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --size 9m").expect("at most 8388608");
+    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --timeout 5").expect("like 640us");
+    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --json /nonexistent/report.json").expect("no directory");
+}
+
+#[test]
+fn an_address_without_rdma_ends_with_3_and_says_what_to_do() {
+    let ended = spinwire(&format!("echo serve --listen rdma://127.0.0.1:7471 --core {}", allowed_cpu())).expect_code(3);
+    if has_rdma() {
+        ended.expect("interface lo has no rdma device").expect("usable:");
+    } else {
+        ended.expect("no rdma on this machine").expect("rdma link add").expect("ci/vm");
+    }
+}
+
+#[test]
+fn a_client_without_rdma_ends_with_3_and_prints_no_table() {
+    let target = "rdma://127.0.0.1:7471";
+    let ended = spinwire(&format!("echo ping {target} --bind 127.0.0.1 --core {}", allowed_cpu())).expect_code(3);
+    assert!(!ended.output.contains("p99"), "{}", ended.output);
+    if !has_rdma() {
+        ended.expect("no rdma on this machine").expect("ci/vm");
+    }
+}
+
+#[test]
+fn a_cpu_that_may_not_be_used_is_named_with_those_that_may() {
+    spinwire("echo serve --listen rdma://127.0.0.1:7471 --core 8191")
+        .expect_code(3)
+        .expect("8191")
+        .expect("may use CPUs");
+}
+
+#[test]
+fn a_name_that_does_not_exist_ends_with_3_in_time() {
+    let begun = std::time::Instant::now();
+    spinwire("echo ping rdma://no-such-host.invalid:7471 --core 0").expect_code(3).expect("no-such-host.invalid");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn an_unknown_interface_in_an_address_is_named() {
+    spinwire("echo ping rdma://[fe80::1%nope0]:7471 --core 0").expect_code(3).expect("'nope0'").expect("ip link");
+}
