@@ -53,6 +53,10 @@ impl<'m, C: Control> Engine<'m, C> {
             Ok(MessageKind::Goodbye) => {
                 if let Some(conn) = self.core.conns.get_mut(id) {
                     conn.goodbye = true;
+                    // With many connections the disconnect can be seen first: the goodbye waits in a later batch.
+                    if conn.reason == Some(CloseReason::PeerGone) {
+                        conn.reason = Some(CloseReason::Peer);
+                    }
                 }
                 None
             }
