@@ -107,10 +107,7 @@ pub fn without_device(address: SocketAddr) -> Option<AddressError> {
     let addresses = interface_addresses().unwrap_or_default();
     let usable = devices_in("/".as_ref(), &addresses);
     let has_device = usable.iter().any(|device| device.addresses.contains(&address.ip()));
-    let cause = CallError {
-        call: "rdma_bind_addr",
-        errno: Errno(libc::ENODEV),
-    };
+    let cause = CallError { call: "rdma_bind_addr", errno: Errno(libc::ENODEV) };
     (!has_device && !address.ip().is_unspecified()).then(|| explain_with(address, cause, &addresses, usable))
 }
 
@@ -125,11 +122,7 @@ fn explain_with(
         Errno(libc::ENODEV | libc::EADDRNOTAVAIL) => {
             match addresses.iter().find(|candidate| candidate.address == address.ip()) {
                 Some(owner) if usable.iter().all(|device| device.interface != owner.interface) => {
-                    AddressError::NoDevice {
-                        address,
-                        interface: owner.interface.clone(),
-                        usable,
-                    }
+                    AddressError::NoDevice { address, interface: owner.interface.clone(), usable }
                 }
                 Some(_) => AddressError::Call { address, cause },
                 None => AddressError::NotOurs { address, usable },
@@ -148,26 +141,13 @@ fn devices_in(root: &Path, addresses: &[InterfaceAddress]) -> Vec<UsableDevice> 
         for port in names_in(&ports) {
             let ndevs = ports.join(port).join("gid_attrs/ndevs");
             // Reading an entry of an empty slot of the table fails.
-            let interfaces = names_in(&ndevs)
-                .into_iter()
-                .filter_map(|n| std::fs::read_to_string(ndevs.join(n)).ok());
+            let interfaces = names_in(&ndevs).into_iter().filter_map(|n| std::fs::read_to_string(ndevs.join(n)).ok());
             for interface in interfaces.map(|text| text.trim().to_owned()) {
-                if found
-                    .iter()
-                    .any(|known| known.device == device && known.interface == interface)
-                {
+                if found.iter().any(|known| known.device == device && known.interface == interface) {
                     continue;
                 }
-                let addresses = addresses
-                    .iter()
-                    .filter(|a| a.interface == interface)
-                    .map(|a| a.address)
-                    .collect();
-                found.push(UsableDevice {
-                    device: device.clone(),
-                    interface,
-                    addresses,
-                });
+                let addresses = addresses.iter().filter(|a| a.interface == interface).map(|a| a.address).collect();
+                found.push(UsableDevice { device: device.clone(), interface, addresses });
             }
         }
     }
@@ -184,20 +164,11 @@ pub(super) fn diagnose(root: &Path, cause: CallError) -> ChannelError {
     let (missing, advice) = if device_names.is_empty() {
         ("it has no rdma device".to_owned(), soft_roce_advice(root, release))
     } else if !node.exists() {
-        let missing = format!(
-            "devices are there ({}) but /dev/infiniband/rdma_cm is not",
-            device_names.join(", ")
-        );
-        (
-            missing,
-            "run `modprobe rdma_ucm` (in a container: pass --device /dev/infiniband/rdma_cm)".to_owned(),
-        )
+        let missing = format!("devices are there ({}) but /dev/infiniband/rdma_cm is not", device_names.join(", "));
+        (missing, "run `modprobe rdma_ucm` (in a container: pass --device /dev/infiniband/rdma_cm)".to_owned())
     } else if cause.errno == Errno(libc::EACCES) || cause.errno == Errno(libc::EPERM) {
         let missing = "/dev/infiniband/rdma_cm may not be opened".to_owned();
-        (
-            missing,
-            "its permissions are set by udev (rdma-core); in a container: pass the devices".to_owned(),
-        )
+        (missing, "its permissions are set by udev (rdma-core); in a container: pass the devices".to_owned())
     } else {
         return cause.into();
     };
@@ -205,10 +176,7 @@ pub(super) fn diagnose(root: &Path, cause: CallError) -> ChannelError {
 }
 
 fn soft_roce_advice(root: &Path, release: &str) -> String {
-    let modules = root
-        .join("lib/modules")
-        .join(release)
-        .join("kernel/drivers/infiniband/sw/rxe");
+    let modules = root.join("lib/modules").join(release).join("kernel/drivers/infiniband/sw/rxe");
     let by_hand = "`rdma link add rxe0 type rxe netdev INTERFACE`";
     let elsewhere = "or run in the lab: `ci/vm -- COMMAND`";
     if names_in(&modules).iter().any(|name| name.starts_with("rdma_rxe.ko")) {
@@ -223,9 +191,7 @@ fn soft_roce_advice(root: &Path, release: &str) -> String {
 /// The names in a directory; none if it cannot be read.
 fn names_in(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -262,16 +228,10 @@ mod tests {
     }
 
     fn on(interface: &str, address: &str) -> InterfaceAddress {
-        InterfaceAddress {
-            interface: interface.into(),
-            address: address.parse().unwrap(),
-        }
+        InterfaceAddress { interface: interface.into(), address: address.parse().unwrap() }
     }
 
-    const ENODEV: CallError = CallError {
-        call: "rdma_bind_addr",
-        errno: Errno(libc::ENODEV),
-    };
+    const ENODEV: CallError = CallError { call: "rdma_bind_addr", errno: Errno(libc::ENODEV) };
 
     #[test]
     fn an_address_without_a_device_names_its_interface_and_lists_the_usable_ones() {
@@ -279,12 +239,7 @@ mod tests {
         machine.file("sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "v0\n");
         machine.file("sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/1", "v0\n");
         machine.file("sys/class/infiniband/rxe1/ports/1/gid_attrs/ndevs/0", "v1\n");
-        let addresses = [
-            on("lan7", "198.51.100.4"),
-            on("v0", "192.0.2.1"),
-            on("v0", "fe80::1"),
-            on("v1", "192.0.2.2"),
-        ];
+        let addresses = [on("lan7", "198.51.100.4"), on("v0", "192.0.2.1"), on("v0", "fe80::1"), on("v1", "192.0.2.2")];
         let usable = devices_in(&machine.0, &addresses);
         let error = explain_with("198.51.100.4:7471".parse().unwrap(), ENODEV, &addresses, usable.clone());
         assert_eq!(
@@ -298,17 +253,9 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_said_as_such() {
-        let cause = CallError {
-            call: "rdma_bind_addr",
-            errno: Errno(libc::EADDRINUSE),
-        };
+        let cause = CallError { call: "rdma_bind_addr", errno: Errno(libc::EADDRINUSE) };
         let error = explain_with("192.0.2.1:7471".parse().unwrap(), cause, &[], Vec::new());
-        assert_eq!(
-            error,
-            AddressError::InUse {
-                address: "192.0.2.1:7471".parse().unwrap()
-            }
-        );
+        assert_eq!(error, AddressError::InUse { address: "192.0.2.1:7471".parse().unwrap() });
     }
 
     #[test]
@@ -316,12 +263,7 @@ mod tests {
         let machine = Machine::new("bare");
         machine.file("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
         let text = diagnose(&machine.0, ENODEV).to_string();
-        for part in [
-            "no rdma device",
-            "linux-modules-extra-6.8.0-45-generic",
-            "ci/vm",
-            "INTERFACE",
-        ] {
+        for part in ["no rdma device", "linux-modules-extra-6.8.0-45-generic", "ci/vm", "INTERFACE"] {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
         assert!(!text.contains("eth0"), "interfaces have other names: {text}");
@@ -331,15 +273,9 @@ mod tests {
     fn a_kernel_with_the_module_is_told_to_load_it() {
         let machine = Machine::new("module");
         machine.file("proc/sys/kernel/osrelease", "6.1.0-1-amd64\n");
-        machine.file(
-            "lib/modules/6.1.0-1-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko",
-            "",
-        );
+        machine.file("lib/modules/6.1.0-1-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko", "");
         let text = diagnose(&machine.0, ENODEV).to_string();
-        assert!(
-            text.contains("modprobe rdma_rxe") && !text.contains("linux-modules-extra"),
-            "{text}"
-        );
+        assert!(text.contains("modprobe rdma_rxe") && !text.contains("linux-modules-extra"), "{text}");
     }
 
     #[test]

@@ -52,12 +52,9 @@ impl Channel {
     pub fn open() -> Result<Channel, ChannelError> {
         match rdmacm::Channel::open() {
             Ok(channel) => Ok(Channel(channel)),
-            Err(
-                error @ CallError {
-                    errno: Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM),
-                    ..
-                },
-            ) => Err(error.into()),
+            Err(error @ CallError { errno: Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM), .. }) => {
+                Err(error.into())
+            }
             Err(error) => Err(diagnose("/".as_ref(), error)),
         }
     }
@@ -72,13 +69,7 @@ impl Channel {
             return Ok(None);
         };
         let request = copy.request.take().map(CmId::from_request);
-        Ok(Some(Event {
-            token: copy.token,
-            kind: copy.kind,
-            status: copy.status,
-            request,
-            copy,
-        }))
+        Ok(Some(Event { token: copy.token, kind: copy.kind, status: copy.status, request, copy }))
     }
 
     /// Readable when an event waits.

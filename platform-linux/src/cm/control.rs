@@ -133,8 +133,7 @@ impl VerbsControl<'_> {
         if let Some(error) = without_device(address) {
             return Err(error);
         }
-        id.listen(self.options.backlog)
-            .map_err(|error| explain(address, error.into()))?;
+        id.listen(self.options.backlog).map_err(|error| explain(address, error.into()))?;
         self.listeners.push(id);
         Ok(ListenerId(number))
     }
@@ -183,12 +182,7 @@ impl VerbsControl<'_> {
 
     /// The local address of a connection, while it has an id.
     pub fn local_address(&self, conn: ConnId) -> Option<SocketAddr> {
-        self.conns
-            .get(conn.slot())?
-            .as_ref()
-            .filter(|(owner, _)| *owner == conn)?
-            .1
-            .local_address()
+        self.conns.get(conn.slot())?.as_ref().filter(|(owner, _)| *owner == conn)?.1.local_address()
     }
 
     fn note_failure(&mut self, error: CallError) {
@@ -200,10 +194,7 @@ impl VerbsControl<'_> {
         let entry = self.conns.get_mut(conn.slot()).and_then(Option::as_mut);
         match entry {
             Some((owner, id)) if *owner == conn => Ok(id),
-            _ => Err(CallError {
-                call,
-                errno: Errno(libc::ENOTCONN),
-            }),
+            _ => Err(CallError { call, errno: Errno(libc::ENOTCONN) }),
         }
     }
 
@@ -215,14 +206,8 @@ impl VerbsControl<'_> {
                 Ok(&mut slot.insert((conn, id)).1)
             }
             // The engine destroys the id of a slot before it uses the slot again.
-            Some(Some(_)) => Err(CallError {
-                call,
-                errno: Errno(libc::EBUSY),
-            }),
-            None => Err(CallError {
-                call,
-                errno: Errno(libc::ENOSPC),
-            }),
+            Some(Some(_)) => Err(CallError { call, errno: Errno(libc::EBUSY) }),
+            None => Err(CallError { call, errno: Errno(libc::ENOSPC) }),
         }
     }
 
@@ -231,10 +216,7 @@ impl VerbsControl<'_> {
         match action {
             Action::ResolveAddr(EndpointId(number)) => {
                 const CALL: &str = "rdma_resolve_addr";
-                let missing = CallError {
-                    call: CALL,
-                    errno: Errno(libc::EDESTADDRREQ),
-                };
+                let missing = CallError { call: CALL, errno: Errno(libc::EDESTADDRREQ) };
                 let endpoint = *self.endpoints.get(number as usize).ok_or(missing)?;
                 let id = CmId::new(&self.channel, Token::Conn(conn).pack())?;
                 let id = self.place(conn, id, CALL)?;
@@ -243,15 +225,8 @@ impl VerbsControl<'_> {
             Action::ResolveRoute => Ok(self.id(conn, "rdma_resolve_route")?.resolve_route(options.resolve)?),
             Action::Adopt(RequestId(number)) => {
                 const CALL: &str = "rdma_accept";
-                let gone = CallError {
-                    call: CALL,
-                    errno: Errno(libc::ECONNABORTED),
-                };
-                let id = self
-                    .requests
-                    .get_mut(number as usize)
-                    .and_then(Option::take)
-                    .ok_or(gone)?;
+                let gone = CallError { call: CALL, errno: Errno(libc::ECONNABORTED) };
+                let id = self.requests.get_mut(number as usize).and_then(Option::take).ok_or(gone)?;
                 self.place(conn, id, CALL).map(drop)
             }
             Action::CreateQp => {
@@ -262,10 +237,7 @@ impl VerbsControl<'_> {
             Action::Connect(data) => Ok(self.id(conn, "rdma_connect")?.connect(&options.link, data)?),
             Action::Accept(data) => Ok(self.id(conn, "rdma_accept")?.accept(&options.link, data)?),
             Action::Tune => {
-                let none = CallError {
-                    call: "ibv_modify_qp",
-                    errno: Errno(libc::ENOTCONN),
-                };
+                let none = CallError { call: "ibv_modify_qp", errno: Errno(libc::ENOTCONN) };
                 fabric.qp(conn).ok_or(none)?.set_rnr_delay(options.link.rnr_delay)
             }
             Action::Disconnect => Ok(self.id(conn, "rdma_disconnect")?.disconnect()?),
@@ -316,13 +288,7 @@ impl VerbsControl<'_> {
             (Target::Request(listener, _), Some(id)) => Target::Request(listener, self.keep_request(id)?),
             (target, _) => target,
         };
-        Some(CmEvent {
-            target,
-            kind,
-            status,
-            private_data,
-            peer,
-        })
+        Some(CmEvent { target, kind, status, private_data, peer })
     }
 
     /// Finds a place for a request. `None` refuses it, by dropping its id.
@@ -394,11 +360,7 @@ impl VerbsControl<'_> {
                 return event;
             }
         }
-        if self.pending & self.channel_bit != 0 {
-            self.next_connection_event()
-        } else {
-            None
-        }
+        if self.pending & self.channel_bit != 0 { self.next_connection_event() } else { None }
     }
 }
 
@@ -415,8 +377,7 @@ impl<'m> Control for VerbsControl<'m> {
     }
 
     fn perform(&mut self, fabric: &mut Self::Fabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
-        self.try_perform(fabric, conn, action)
-            .map_err(|CallError { call, errno }| ActionError { call, errno: errno.0 })
+        self.try_perform(fabric, conn, action).map_err(|CallError { call, errno }| ActionError { call, errno: errno.0 })
     }
 
     fn reject(&mut self, request: RequestId, private_data: &[u8]) {

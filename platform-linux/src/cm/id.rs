@@ -72,10 +72,7 @@ impl From<IdError> for CallError {
     /// A wrong step becomes the `EINVAL` that a careful library would have given.
     fn from(error: IdError) -> CallError {
         match error {
-            IdError::WrongStep { call, .. } => CallError {
-                call,
-                errno: Errno(libc::EINVAL),
-            },
+            IdError::WrongStep { call, .. } => CallError { call, errno: Errno(libc::EINVAL) },
             IdError::Call(error) => error,
         }
     }
@@ -127,17 +124,11 @@ impl CmId {
     /// # Errors
     /// What `rdma_create_id` gave.
     pub fn new(channel: &Channel, token: u64) -> Result<CmId, CallError> {
-        Ok(CmId {
-            raw: rdmacm::Id::new(&channel.0, token)?,
-            step: Step::New,
-        })
+        Ok(CmId { raw: rdmacm::Id::new(&channel.0, token)?, step: Step::New })
     }
 
     pub(super) fn from_request(raw: Rc<rdmacm::Id>) -> CmId {
-        CmId {
-            raw,
-            step: Step::Requested,
-        }
+        CmId { raw, step: Step::Requested }
     }
 
     /// How far it has come.
@@ -219,11 +210,7 @@ impl CmId {
         target: SocketAddr,
         limit: Duration,
     ) -> Result<(), IdError> {
-        self.need(
-            "rdma_resolve_addr",
-            matches!(self.step, Step::New | Step::Bound),
-            "new or bound",
-        )?;
+        self.need("rdma_resolve_addr", matches!(self.step, Step::New | Step::Bound), "new or bound")?;
         self.raw.resolve_addr(source, target, millis(limit))?;
         self.step = Step::ResolvingAddress;
         Ok(())
@@ -234,11 +221,7 @@ impl CmId {
     /// # Errors
     /// What `rdma_resolve_route` gave at once; later failures come as an event.
     pub fn resolve_route(&mut self, limit: Duration) -> Result<(), IdError> {
-        self.need(
-            "rdma_resolve_route",
-            self.step == Step::AddressResolved,
-            "address resolved",
-        )?;
+        self.need("rdma_resolve_route", self.step == Step::AddressResolved, "address resolved")?;
         self.raw.resolve_route(millis(limit))?;
         self.step = Step::ResolvingRoute;
         Ok(())
@@ -294,33 +277,18 @@ impl CmId {
     /// # Errors
     /// [`IdError::WrongStep`] on an id that never had a connection, else what the library gave.
     pub fn disconnect(&mut self) -> Result<(), IdError> {
-        let had_connection = matches!(
-            self.step,
-            Step::Connecting | Step::Accepted | Step::Established | Step::Down
-        );
+        let had_connection = matches!(self.step, Step::Connecting | Step::Accepted | Step::Established | Step::Down);
         self.need("rdma_disconnect", had_connection, "connecting, connected or down")?;
         self.step = Step::Down;
         match self.raw.disconnect() {
             // EINVAL is the kernel's word for "not connected any more"; the queue pair was moved all the same.
-            Ok(())
-            | Err(CallError {
-                errno: Errno(libc::EINVAL),
-                ..
-            }) => Ok(()),
+            Ok(()) | Err(CallError { errno: Errno(libc::EINVAL), .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     fn need(&self, call: &'static str, ready: bool, needs: &'static str) -> Result<(), IdError> {
-        if ready {
-            Ok(())
-        } else {
-            Err(IdError::WrongStep {
-                call,
-                at: self.step,
-                needs,
-            })
-        }
+        if ready { Ok(()) } else { Err(IdError::WrongStep { call, at: self.step, needs }) }
     }
 }
 

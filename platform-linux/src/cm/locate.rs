@@ -75,15 +75,10 @@ pub fn device_for_listening(address: SocketAddr) -> Result<Device, LocateError> 
     };
     let mut id = CmId::new(&channel, 0).map_err(|cause| explain(address, cause))?;
     id.bind(any_port).map_err(|error| explain(address, error.into()))?;
-    let no_device = CallError {
-        call: "rdma_bind_addr",
-        errno: Errno(libc::ENODEV),
-    };
+    let no_device = CallError { call: "rdma_bind_addr", errno: Errno(libc::ENODEV) };
     match id.device().map_err(ChannelError::from)? {
         Some(device) => Ok(device),
-        None => Err(without_device(address)
-            .unwrap_or_else(|| explain(address, no_device))
-            .into()),
+        None => Err(without_device(address).unwrap_or_else(|| explain(address, no_device)).into()),
     }
 }
 
@@ -102,8 +97,7 @@ pub fn device_for_connecting(endpoint: Endpoint, limit: Duration) -> Result<Devi
         _ => LocateError::Unreachable { target, cause },
     };
     let mut id = CmId::new(&channel, 0).map_err(unreachable)?;
-    id.resolve_address(source, target, limit)
-        .map_err(|error| unreachable(error.into()))?;
+    id.resolve_address(source, target, limit).map_err(|error| unreachable(error.into()))?;
     let started = Instant::now();
     // The kernel keeps the limit itself, rounded up; the margin lets its answer win over ours.
     while started.elapsed() < limit + Duration::from_secs(1) {
@@ -114,21 +108,12 @@ pub fn device_for_connecting(endpoint: Endpoint, limit: Duration) -> Result<Devi
         id.on_event(event.kind);
         match event.kind {
             Code::Known(EventKind::AddrResolved) => {
-                let no_device = CallError {
-                    call: "rdma_resolve_addr",
-                    errno: Errno(libc::ENODEV),
-                };
-                return id
-                    .device()
-                    .map_err(ChannelError::from)?
-                    .ok_or_else(|| unreachable(no_device));
+                let no_device = CallError { call: "rdma_resolve_addr", errno: Errno(libc::ENODEV) };
+                return id.device().map_err(ChannelError::from)?.ok_or_else(|| unreachable(no_device));
             }
             Code::Known(EventKind::AddrError) => {
                 let errno = Errno(event.status.saturating_abs());
-                return Err(unreachable(CallError {
-                    call: "rdma_resolve_addr",
-                    errno,
-                }));
+                return Err(unreachable(CallError { call: "rdma_resolve_addr", errno }));
             }
             _ => {}
         }

@@ -56,14 +56,8 @@ impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Readiness::IoUring => f.write_str("io_uring"),
-            Readiness::Timed {
-                every,
-                reason: Reason::Asked,
-            } => write!(f, "poll every {every:?} (as asked)"),
-            Readiness::Timed {
-                every,
-                reason: Reason::Refused(error),
-            } => write!(f, "poll every {every:?} ({error})"),
+            Readiness::Timed { every, reason: Reason::Asked } => write!(f, "poll every {every:?} (as asked)"),
+            Readiness::Timed { every, reason: Reason::Refused(error) } => write!(f, "poll every {every:?} ({error})"),
         }
     }
 }
@@ -92,23 +86,13 @@ impl Watch {
             Some(timed) => timed,
             None => match probe() {
                 Ok(ring) => {
-                    return Watch {
-                        means: Means::Ring(ring),
-                        readiness: Readiness::IoUring,
-                    };
+                    return Watch { means: Means::Ring(ring), readiness: Readiness::IoUring };
                 }
                 Err(error) => (TIMED_DEFAULT, Reason::Refused(error)),
             },
         };
-        let means = Means::Timed {
-            set: PollSet::default(),
-            every: every.into(),
-            next: Instant::ZERO,
-        };
-        Watch {
-            means,
-            readiness: Readiness::Timed { every, reason },
-        }
+        let means = Means::Timed { set: PollSet::default(), every: every.into(), next: Instant::ZERO };
+        Watch { means, readiness: Readiness::Timed { every, reason } }
     }
 
     /// Which way is used.
@@ -164,20 +148,15 @@ const PROBE_LIMIT: Duration = Duration::from_millis(50);
 /// completions only to a thread that makes calls.
 fn probe() -> Result<PollRing, CallError> {
     let mut trial = PollRing::new()?;
-    let pair_error = |error: std::io::Error| CallError {
-        call: "socketpair",
-        errno: Errno(error.raw_os_error().unwrap_or(0)),
-    };
+    let pair_error =
+        |error: std::io::Error| CallError { call: "socketpair", errno: Errno(error.raw_os_error().unwrap_or(0)) };
     let (reader, mut writer) = UnixStream::pair().map_err(pair_error)?;
     trial.watch(reader.into())?;
     writer.write_all(&[0]).map_err(pair_error)?;
     let started = std::time::Instant::now();
     while trial.is_idle() {
         if started.elapsed() > PROBE_LIMIT {
-            return Err(CallError {
-                call: "io_uring poll",
-                errno: Errno(libc::ETIME),
-            });
+            return Err(CallError { call: "io_uring poll", errno: Errno(libc::ETIME) });
         }
         core::hint::spin_loop();
     }
@@ -198,13 +177,7 @@ mod tests {
     #[test]
     fn the_timed_way_asks_once_per_budget_of_time_however_many_turns() {
         let mut watch = Watch::new(Wish::Timed(Duration::from_micros(200)));
-        assert_eq!(
-            watch.readiness(),
-            Readiness::Timed {
-                every: Duration::from_micros(200),
-                reason: Reason::Asked
-            }
-        );
+        assert_eq!(watch.readiness(), Readiness::Timed { every: Duration::from_micros(200), reason: Reason::Asked });
         let (reader, mut writer) = UnixStream::pair().unwrap();
         let bit = watch.add(reader.as_fd()).unwrap();
         assert_eq!(watch.check(stamp(0)), Ok(0), "nothing is there yet");
@@ -230,11 +203,7 @@ mod tests {
             let seen = loop {
                 let now = Instant::ZERO + started.elapsed().into() + Nanos::from_secs(round);
                 match watch.check(now).unwrap() {
-                    0 => assert!(
-                        started.elapsed() < Duration::from_secs(5),
-                        "{} never shows it",
-                        watch.readiness()
-                    ),
+                    0 => assert!(started.elapsed() < Duration::from_secs(5), "{} never shows it", watch.readiness()),
                     bits => break bits,
                 }
             };
@@ -254,10 +223,7 @@ mod tests {
         drop(writer);
         let started = std::time::Instant::now();
         while watch.check(Instant::ZERO + started.elapsed().into()).unwrap() != bit {
-            assert!(
-                started.elapsed() < Duration::from_secs(5),
-                "the end of the stream is never shown"
-            );
+            assert!(started.elapsed() < Duration::from_secs(5), "the end of the stream is never shown");
         }
     }
 }

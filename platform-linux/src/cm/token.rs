@@ -22,10 +22,7 @@ impl Token {
     /// For the 32,768th listener or request.
     pub(super) fn pack(self) -> u64 {
         let number = |number: u32| {
-            assert!(
-                u64::from(number) <= NUMBER,
-                "number {number} of a listener or request is out of range"
-            );
+            assert!(u64::from(number) <= NUMBER, "number {number} of a listener or request is out of range");
             u64::from(number)
         };
         match self {
@@ -53,13 +50,9 @@ mod tests {
     #[test]
     fn tokens_come_back_as_they_went_in() {
         let conn = ConnId::from_bits(3 << 16 | 0xffff).unwrap();
-        for token in [
-            Token::Conn(conn),
-            Token::Listener(0),
-            Token::Listener(32_767),
-            Token::Request(0),
-            Token::Request(77),
-        ] {
+        for token in
+            [Token::Conn(conn), Token::Listener(0), Token::Listener(32_767), Token::Request(0), Token::Request(77)]
+        {
             assert_eq!(Token::unpack(token.pack()), Some(token));
         }
     }

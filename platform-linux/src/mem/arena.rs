@@ -292,7 +292,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-struct Limit(Option<u64>);
+pub(crate) struct Limit(pub Option<u64>);
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

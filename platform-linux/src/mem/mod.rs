@@ -20,9 +20,11 @@ mod hugepage;
 mod map;
 mod page;
 
+pub(crate) use arena::Limit;
 pub use arena::{Arena, ArenaConfig, ArenaError, Carver, OutOfArena, Piece, Placement};
 pub use cgroup::CgroupLimit;
 pub use hugepage::{PagePool, Refusal, Refused};
+pub(crate) use page::Bytes;
 pub use page::{PageKind, PagePolicy, PagePolicyError};
 
 /// How to lift the limit of locked memory, for the three places it is set in.

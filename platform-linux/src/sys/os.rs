@@ -57,14 +57,8 @@ fn clear_errno() {
 pub(crate) fn check(call: &'static str, run: impl FnOnce() -> i32) -> Result<(), CallError> {
     match run() {
         0 => Ok(()),
-        -1 => Err(CallError {
-            call,
-            errno: Errno::last(),
-        }),
-        n => Err(CallError {
-            call,
-            errno: Errno(n.saturating_abs()),
-        }),
+        -1 => Err(CallError { call, errno: Errno::last() }),
+        n => Err(CallError { call, errno: Errno(n.saturating_abs()) }),
     }
 }
 
@@ -74,10 +68,7 @@ pub(crate) fn check_ptr<T>(
     run: impl FnOnce() -> *mut T,
 ) -> Result<core::ptr::NonNull<T>, CallError> {
     clear_errno();
-    core::ptr::NonNull::new(run()).ok_or_else(|| CallError {
-        call,
-        errno: Errno::last(),
-    })
+    core::ptr::NonNull::new(run()).ok_or_else(|| CallError { call, errno: Errno::last() })
 }
 
 static FAILED_DESTROYS: AtomicU64 = AtomicU64::new(0);
@@ -100,10 +91,7 @@ pub(crate) fn note_destroy(object: fmt::Arguments<'_>, result: Result<(), CallEr
 
 /// Makes reads from `fd` return `EAGAIN` instead of waiting.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), CallError> {
-    let fail = || CallError {
-        call: "fcntl",
-        errno: Errno::last(),
-    };
+    let fail = || CallError { call: "fcntl", errno: Errno::last() };
     // SAFETY: `fd` is open for the length of the borrow; these commands touch no memory of ours.
     let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
     if flags < 0 {
@@ -140,11 +128,7 @@ impl PollSet {
     pub(crate) fn add(&mut self, fd: OwnedFd) -> u32 {
         let index = self.owned.len();
         assert!(index < 32, "at most 32 descriptors fit the answer");
-        self.polled.push(libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        });
+        self.polled.push(libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
         self.owned.push(fd);
         1 << index
     }
@@ -159,20 +143,13 @@ impl PollSet {
                 errno => Err(CallError { call: "poll", errno }),
             };
         }
-        Ok(self
-            .polled
-            .iter()
-            .enumerate()
-            .fold(0, |bits, (i, entry)| bits | (u32::from(entry.revents != 0) << i)))
+        Ok(self.polled.iter().enumerate().fold(0, |bits, (i, entry)| bits | (u32::from(entry.revents != 0) << i)))
     }
 }
 
 /// The process's limit of locked memory in bytes: what holds now, and how far it may be raised. `None` = unlimited.
 pub(crate) fn memlock_limit() -> (Option<u64>, Option<u64>) {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours and large enough. The call cannot fail with a known resource and a valid pointer.
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let finite = |value: libc::rlim_t| (value != libc::RLIM_INFINITY).then_some(value);
@@ -199,10 +176,7 @@ pub(crate) fn interface_addresses() -> Result<Vec<InterfaceAddress>, CallError> 
         if let Some(address) = unsafe { read_sockaddr(entry.ifa_addr) } {
             // SAFETY: `ifa_name` is a NUL-terminated string in the list.
             let name = unsafe { core::ffi::CStr::from_ptr(entry.ifa_name) };
-            found.push(InterfaceAddress {
-                interface: name.to_string_lossy().into_owned(),
-                address: address.ip(),
-            });
+            found.push(InterfaceAddress { interface: name.to_string_lossy().into_owned(), address: address.ip() });
         }
         next = entry.ifa_next;
     }
@@ -225,9 +199,7 @@ impl RawSocketAddr {
                 let value = libc::sockaddr_in {
                     sin_family: libc::AF_INET as libc::sa_family_t,
                     sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
-                    },
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
                     sin_zero: [0; 8],
                 };
                 // SAFETY: sockaddr_storage is larger than sockaddr_in and at least as aligned.
@@ -238,9 +210,7 @@ impl RawSocketAddr {
                     sin6_family: libc::AF_INET6 as libc::sa_family_t,
                     sin6_port: v6.port().to_be(),
                     sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: v6.ip().octets(),
-                    },
+                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
                     sin6_scope_id: v6.scope_id(),
                 };
                 // SAFETY: sockaddr_storage is larger than sockaddr_in6 and at least as aligned.
@@ -307,10 +277,7 @@ mod tests {
             unsafe { *libc::__errno_location() = libc::ENOMEM };
             -1
         };
-        let enomem = Err(CallError {
-            call: "f",
-            errno: Errno(libc::ENOMEM),
-        });
+        let enomem = Err(CallError { call: "f", errno: Errno(libc::ENOMEM) });
         assert_eq!(check("f", set_and_minus_one), enomem);
         assert_eq!(check("f", || libc::ENOMEM), enomem);
         assert_eq!(check("f", || -libc::ENOMEM), enomem);
@@ -322,10 +289,7 @@ mod tests {
         unsafe { *libc::__errno_location() = libc::EBUSY };
         let error = check_ptr::<u8>("ibv_create_qp", core::ptr::null_mut).unwrap_err();
         assert_eq!(error.errno, Errno(0), "an older errno must not be blamed on this call");
-        assert_eq!(
-            error.to_string(),
-            "ibv_create_qp: failed without giving an error number"
-        );
+        assert_eq!(error.to_string(), "ibv_create_qp: failed without giving an error number");
     }
 
     #[test]
@@ -343,10 +307,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_listed() {
         let all = interface_addresses().unwrap();
-        assert!(
-            all.iter()
-                .any(|a| a.interface == "lo" && a.address == IpAddr::V4(Ipv4Addr::LOCALHOST))
-        );
+        assert!(all.iter().any(|a| a.interface == "lo" && a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)));
     }
 
     #[test]

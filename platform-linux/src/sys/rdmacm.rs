@@ -61,10 +61,7 @@ impl EventKind {
     /// Whether the library fills the connection parameters of such an event.
     fn has_conn_params(self) -> bool {
         use EventKind as K;
-        matches!(
-            self,
-            K::ConnectRequest | K::ConnectResponse | K::Rejected | K::Established | K::Disconnected
-        )
+        matches!(self, K::ConnectRequest | K::ConnectResponse | K::Rejected | K::Established | K::Disconnected)
     }
 }
 
@@ -91,14 +88,8 @@ impl Channel {
     /// `ENODEV` without any RDMA device, `ENOENT` without `/dev/infiniband/rdma_cm`.
     pub(crate) fn open() -> Result<Rc<Channel>, CallError> {
         // SAFETY: no precondition.
-        let raw = check_ptr("rdma_create_event_channel", || unsafe {
-            rdma_sys::rdma_create_event_channel()
-        })?;
-        let channel = Channel {
-            raw,
-            fetched: Cell::new(0),
-            acked: Cell::new(0),
-        };
+        let raw = check_ptr("rdma_create_event_channel", || unsafe { rdma_sys::rdma_create_event_channel() })?;
+        let channel = Channel { raw, fetched: Cell::new(0), acked: Cell::new(0) };
         set_nonblocking(channel.fd())?;
         Ok(Rc::new(channel))
     }
@@ -120,19 +111,11 @@ impl Channel {
     pub(crate) fn next(self: &Rc<Self>) -> Result<Option<EventCopy>, CallError> {
         let mut raw = core::ptr::null_mut();
         // SAFETY: the channel is open.
-        let got = check("rdma_get_cm_event", || unsafe {
-            rdma_sys::rdma_get_cm_event(self.raw.as_ptr(), &mut raw)
-        });
+        let got = check("rdma_get_cm_event", || unsafe { rdma_sys::rdma_get_cm_event(self.raw.as_ptr(), &mut raw) });
         let raw = match (got, NonNull::new(raw)) {
             (Ok(()), Some(raw)) => raw,
             (Ok(()), None) => return Ok(None),
-            (
-                Err(CallError {
-                    errno: Errno(libc::EAGAIN | libc::EINTR),
-                    ..
-                }),
-                _,
-            ) => return Ok(None),
+            (Err(CallError { errno: Errno(libc::EAGAIN | libc::EINTR), .. }), _) => return Ok(None),
             (Err(error), _) => return Err(error),
         };
         self.fetched.set(self.fetched.get() + 1);
@@ -141,12 +124,7 @@ impl Channel {
         let new_id = event.new_id();
         drop(event);
         // The id of a request is ours from here on. Not before: destroying it would wait for the event above.
-        copy.request = new_id.map(|id| {
-            Rc::new(Id {
-                raw: id,
-                _channel: Rc::clone(self),
-            })
-        });
+        copy.request = new_id.map(|id| Rc::new(Id { raw: id, _channel: Rc::clone(self) }));
         Ok(Some(copy))
     }
 }
@@ -174,11 +152,7 @@ impl Event<'_> {
     fn new_id(&self) -> Option<NonNull<rdma_cm_id>> {
         // SAFETY: as in `kind`.
         let id = unsafe { self.raw.as_ref().id };
-        if self.kind() == Code::Known(EventKind::ConnectRequest) {
-            NonNull::new(id)
-        } else {
-            None
-        }
+        if self.kind() == Code::Known(EventKind::ConnectRequest) { NonNull::new(id) } else { None }
     }
 
     fn copy(&self) -> EventCopy {
@@ -189,14 +163,7 @@ impl Event<'_> {
         let about = if is_request { event.listen_id } else { event.id };
         // SAFETY: the id an event names is not freed before the event is acknowledged.
         let token = unsafe { (*about).context } as u64;
-        let mut copy = EventCopy {
-            token,
-            kind,
-            status: event.status,
-            private_data: [0; 256],
-            len: 0,
-            request: None,
-        };
+        let mut copy = EventCopy { token, kind, status: event.status, private_data: [0; 256], len: 0, request: None };
         if let Code::Known(known) = kind {
             if known.has_conn_params() {
                 // SAFETY: such an event of an RC id carries connection parameters; `private_data` is null, or points
@@ -218,9 +185,7 @@ impl Event<'_> {
 impl Drop for Event<'_> {
     fn drop(&mut self) {
         // SAFETY: fetched once, acknowledged once, here.
-        let result = check("rdma_ack_cm_event", || unsafe {
-            rdma_sys::rdma_ack_cm_event(self.raw.as_ptr())
-        });
+        let result = check("rdma_ack_cm_event", || unsafe { rdma_sys::rdma_ack_cm_event(self.raw.as_ptr()) });
         self.channel.acked.set(self.channel.acked.get() + 1);
         note_destroy(format_args!("a connection event"), result);
     }
@@ -271,14 +236,8 @@ impl Id {
             let ps = rdma_sys::rdma_port_space::RDMA_PS_TCP;
             rdma_sys::rdma_create_id(channel.raw.as_ptr(), &mut raw, token as usize as *mut c_void, ps)
         })?;
-        let raw = NonNull::new(raw).ok_or(CallError {
-            call: "rdma_create_id",
-            errno: Errno(0),
-        })?;
-        Ok(Rc::new(Id {
-            raw,
-            _channel: Rc::clone(channel),
-        }))
+        let raw = NonNull::new(raw).ok_or(CallError { call: "rdma_create_id", errno: Errno(0) })?;
+        Ok(Rc::new(Id { raw, _channel: Rc::clone(channel) }))
     }
 
     pub(crate) fn as_ptr(&self) -> *mut rdma_cm_id {
@@ -313,17 +272,13 @@ impl Id {
     pub(crate) fn bind(&self, address: SocketAddr) -> Result<(), CallError> {
         let mut raw = RawSocketAddr::new(address);
         // SAFETY: both alive through the call.
-        check("rdma_bind_addr", || unsafe {
-            rdma_sys::rdma_bind_addr(self.as_ptr(), raw.as_ptr())
-        })
+        check("rdma_bind_addr", || unsafe { rdma_sys::rdma_bind_addr(self.as_ptr(), raw.as_ptr()) })
     }
 
     /// See `rdma_listen(3)`.
     pub(crate) fn listen(&self, backlog: i32) -> Result<(), CallError> {
         // SAFETY: alive until drop.
-        check("rdma_listen", || unsafe {
-            rdma_sys::rdma_listen(self.as_ptr(), backlog)
-        })
+        check("rdma_listen", || unsafe { rdma_sys::rdma_listen(self.as_ptr(), backlog) })
     }
 
     /// See `rdma_resolve_addr(3)`.
@@ -378,9 +333,7 @@ impl Id {
     pub(crate) fn reject(&self, private_data: &[u8]) -> Result<(), CallError> {
         let len = data_len("rdma_reject", private_data, REJECT_DATA_MAX)?;
         // SAFETY: alive; private data outlives the call.
-        check("rdma_reject", || unsafe {
-            rdma_sys::rdma_reject(self.as_ptr(), private_data.as_ptr().cast(), len)
-        })
+        check("rdma_reject", || unsafe { rdma_sys::rdma_reject(self.as_ptr(), private_data.as_ptr().cast(), len) })
     }
 
     /// See `rdma_disconnect(3)`.
@@ -393,10 +346,7 @@ impl Id {
     fn with_device(&self, call: &'static str, run: impl FnOnce(*mut rdma_cm_id) -> c_int) -> Result<(), CallError> {
         match self.context() {
             Some(_) => check(call, || run(self.as_ptr())),
-            None => Err(CallError {
-                call,
-                errno: Errno(libc::EINVAL),
-            }),
+            None => Err(CallError { call, errno: Errno(libc::EINVAL) }),
         }
     }
 }
@@ -405,15 +355,8 @@ impl Id {
 impl Id {
     /// An id that no library knows, on a channel of that kind, never released.
     pub(crate) fn from_fake(raw: NonNull<rdma_cm_id>) -> Rc<Id> {
-        let channel = Channel {
-            raw: NonNull::dangling(),
-            fetched: Cell::new(0),
-            acked: Cell::new(0),
-        };
-        let leaked = Rc::new(Id {
-            raw,
-            _channel: Rc::new(channel),
-        });
+        let channel = Channel { raw: NonNull::dangling(), fetched: Cell::new(0), acked: Cell::new(0) };
+        let leaked = Rc::new(Id { raw, _channel: Rc::new(channel) });
         core::mem::forget(Rc::clone(&leaked));
         leaked
     }
@@ -423,9 +366,7 @@ impl Drop for Id {
     fn drop(&mut self) {
         // SAFETY: made once, destroyed once. A queue pair on it would hold the id, so there is none, and no event of it
         // is fetched and unacknowledged, because `Channel::next` holds none when it returns.
-        let result = check("rdma_destroy_id", || unsafe {
-            rdma_sys::rdma_destroy_id(self.as_ptr())
-        });
+        let result = check("rdma_destroy_id", || unsafe { rdma_sys::rdma_destroy_id(self.as_ptr()) });
         note_destroy(format_args!("a connection id"), result);
     }
 }
@@ -450,9 +391,6 @@ impl ConnParams<'_> {
 fn data_len(call: &'static str, data: &[u8], max: usize) -> Result<u8, CallError> {
     match u8::try_from(data.len()) {
         Ok(len) if data.len() <= max => Ok(len),
-        _ => Err(CallError {
-            call,
-            errno: Errno(libc::EINVAL),
-        }),
+        _ => Err(CallError { call, errno: Errno(libc::EINVAL) }),
     }
 }

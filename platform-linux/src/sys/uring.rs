@@ -32,11 +32,7 @@ impl PollRing {
         // SAFETY: `pending` lives in the same struct as the ring and is never handed out. Moving the struct does not
         // move the mapping that it points into.
         let pending = unsafe { ring.completion().status() };
-        Ok(PollRing {
-            pending,
-            ring,
-            watched: Vec::new(),
-        })
+        Ok(PollRing { pending, ring, watched: Vec::new() })
     }
 
     /// Starts to watch `fd` and gives the bit that [`take_ready`](Self::take_ready) sets for it. At most 32.
@@ -71,19 +67,14 @@ impl PollRing {
             ready |= bit;
             if !cqueue::more(entry.flags()) {
                 if entry.result() < 0 {
-                    return Err(CallError {
-                        call: "io_uring poll",
-                        errno: Errno(-entry.result()),
-                    });
+                    return Err(CallError { call: "io_uring poll", errno: Errno(-entry.result()) });
                 }
                 ended |= bit;
             }
         }
         if overflowed {
             // Completions wait in the kernel for room. Bring them in, and drain all rather than guess.
-            self.ring
-                .submit_and_wait(0)
-                .map_err(|e| call_error("io_uring_enter", &e))?;
+            self.ring.submit_and_wait(0).map_err(|e| call_error("io_uring_enter", &e))?;
             ready = u32::MAX >> (32 - self.watched.len());
         }
         for index in (0..self.watched.len()).filter(|index| ended & (1 << index) != 0) {
@@ -94,10 +85,7 @@ impl PollRing {
 
     fn arm(&mut self, index: usize) -> Result<(), CallError> {
         let fd = types::Fd(self.watched[index].as_raw_fd());
-        let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32)
-            .multi(true)
-            .build()
-            .user_data(index as u64);
+        let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true).build().user_data(index as u64);
         // SAFETY: a poll refers to no memory of ours, and the descriptor is open: we own it.
         unsafe { self.ring.submission().push(&poll) }.expect("the queue is emptied by every arm");
         self.ring.submit().map_err(|e| call_error("io_uring_enter", &e))?;
@@ -106,8 +94,5 @@ impl PollRing {
 }
 
 fn call_error(call: &'static str, error: &std::io::Error) -> CallError {
-    CallError {
-        call,
-        errno: Errno(error.raw_os_error().unwrap_or(0)),
-    }
+    CallError { call, errno: Errno(error.raw_os_error().unwrap_or(0)) }
 }

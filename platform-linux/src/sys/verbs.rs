@@ -84,13 +84,8 @@ c_codes! {
 pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> Result<(), PostFailure<ibv_send_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_send", || unsafe {
-        rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad)
-    })
-    .map_err(|error| PostFailure {
-        errno: error.errno,
-        bad,
-    })
+    check("ibv_post_send", || unsafe { rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad) })
+        .map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
 /// Posts a chain of receives. On failure also gives the first work request that was not taken. No system call.
@@ -101,13 +96,8 @@ pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> 
 pub(crate) unsafe fn post_recv(qp: NonNull<ibv_qp>, first: *mut ibv_recv_wr) -> Result<(), PostFailure<ibv_recv_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_recv", || unsafe {
-        rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad)
-    })
-    .map_err(|error| PostFailure {
-        errno: error.errno,
-        bad,
-    })
+    check("ibv_post_recv", || unsafe { rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad) })
+        .map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
 /// A post that was refused, in whole or from some work request on.
@@ -128,14 +118,8 @@ pub(crate) unsafe fn poll_cq(cq: NonNull<ibv_cq>, entries: &mut [ibv_wc]) -> Res
     // SAFETY: the caller's promise; `entries` has room for `wish` completions.
     match unsafe { rdma_sys::ibv_poll_cq(cq.as_ptr(), wish, entries.as_mut_ptr()) } {
         n @ 0.. => Ok(n as usize),
-        -1 => Err(CallError {
-            call: "ibv_poll_cq",
-            errno: Errno::last(),
-        }),
-        n => Err(CallError {
-            call: "ibv_poll_cq",
-            errno: Errno(n.saturating_abs()),
-        }),
+        -1 => Err(CallError { call: "ibv_poll_cq", errno: Errno::last() }),
+        n => Err(CallError { call: "ibv_poll_cq", errno: Errno(n.saturating_abs()) }),
     }
 }
 

@@ -46,32 +46,17 @@ impl Cq {
     /// [`CqError::TooDeep`] if `entries` was asked for and is above the device's `max_cqe`.
     pub fn new(device: &Device, option: &'static str, entries: Size) -> Result<Cq, CqError> {
         let max = device.limits().max_cqe;
-        let entries = Limit {
-            option,
-            max,
-            limit: "max_cqe",
-            device: device.name(),
-        }
-        .fit(entries)?
-        .max(1);
+        let entries = Limit { option, max, limit: "max_cqe", device: device.name() }.fit(entries)?.max(1);
         let wish = i32::try_from(entries).unwrap_or(i32::MAX);
         let none = core::ptr::null_mut();
         // SAFETY: the context is open; no completion channel, vector 0 always exists.
         let cq = check_ptr("ibv_create_cq", || unsafe {
             ffi::ibv_create_cq(device.context().as_ptr(), wish, none, core::ptr::null_mut(), 0)
         })
-        .map_err(|cause| CqError::Refused {
-            entries,
-            device: device.name().to_owned(),
-            cause,
-        })?;
+        .map_err(|cause| CqError::Refused { entries, device: device.name().to_owned(), cause })?;
         // SAFETY: just made; the library wrote the size it really has.
         let capacity = u32::try_from(unsafe { cq.as_ref().cqe }).unwrap_or(entries);
-        Ok(Cq(Rc::new(Inner {
-            cq,
-            device: device.clone(),
-            capacity,
-        })))
+        Ok(Cq(Rc::new(Inner { cq, device: device.clone(), capacity })))
     }
 
     /// How many completions fit before the queue overruns.

@@ -107,16 +107,9 @@ impl Device {
     /// The device behind a context that librdmacm put into an id. The pointer is only followed once librdmacm itself
     /// has listed it as open.
     pub(crate) fn of_id(context: NonNull<ffi::ibv_context>) -> Result<Device, CallError> {
-        let known = PINNED
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .0
-            .contains(&context);
+        let known = PINNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0.contains(&context);
         if !known && !pin_devices()?.contains(&context) {
-            return Err(CallError {
-                call: "rdma_get_devices",
-                errno: Errno(libc::ENODEV),
-            });
+            return Err(CallError { call: "rdma_get_devices", errno: Errno(libc::ENODEV) });
         }
         Device::query(context)
     }
@@ -126,9 +119,7 @@ impl Device {
         // SAFETY: the context is open; the attributes are written before they are read.
         let attributes = unsafe {
             let mut attributes: ffi::ibv_device_attr = core::mem::zeroed();
-            check("ibv_query_device", || {
-                ffi::ibv_query_device(context.as_ptr(), &mut attributes)
-            })?;
+            check("ibv_query_device", || ffi::ibv_query_device(context.as_ptr(), &mut attributes))?;
             attributes
         };
         // SAFETY: the context is open and its device belongs to it; the name is a NUL-terminated string inside it.
@@ -160,13 +151,7 @@ impl Device {
             vendor_id: 0xff_ffff,
         };
         let (async_fetched, async_acked) = (Cell::new(0), Cell::new(0));
-        Device(Rc::new(Inner {
-            context,
-            name: "fake0".into(),
-            limits,
-            async_fetched,
-            async_acked,
-        }))
+        Device(Rc::new(Inner { context, name: "fake0".into(), limits, async_fetched, async_acked }))
     }
 
     pub(crate) fn context(&self) -> NonNull<ffi::ibv_context> {
@@ -214,9 +199,7 @@ impl Device {
 
     /// The NUMA node that the device is attached to; `None` where there is no such thing, as for software devices.
     pub fn numa_node(&self) -> Option<u32> {
-        let path = PathBuf::from("/sys/class/infiniband")
-            .join(self.name())
-            .join("device/numa_node");
+        let path = PathBuf::from("/sys/class/infiniband").join(self.name()).join("device/numa_node");
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
@@ -241,10 +224,7 @@ impl Device {
         });
         match got {
             Ok(()) => self.0.async_fetched.set(self.0.async_fetched.get() + 1),
-            Err(CallError {
-                errno: Errno(libc::EAGAIN | libc::EINTR),
-                ..
-            }) => return Ok(None),
+            Err(CallError { errno: Errno(libc::EAGAIN | libc::EINTR), .. }) => return Ok(None),
             Err(error) => return Err(error),
         }
         // SAFETY: the call filled `raw`. Until it is acknowledged the object it names is not destroyed.
@@ -289,9 +269,7 @@ fn pin_devices() -> Result<Vec<NonNull<ffi::ibv_context>>, CallError> {
     let mut pinned = PINNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut count = 0;
     // SAFETY: the list is made for us; not freeing it is the point, see above.
-    let list = check_ptr("rdma_get_devices", || unsafe {
-        crate::sys::rdmacm::get_devices(&mut count)
-    })?;
+    let list = check_ptr("rdma_get_devices", || unsafe { crate::sys::rdmacm::get_devices(&mut count) })?;
     // SAFETY: the list holds `count` contexts.
     let contexts = unsafe { core::slice::from_raw_parts(list.as_ptr(), usize::try_from(count).unwrap_or(0)) };
     let contexts: Vec<_> = contexts.iter().filter_map(|context| NonNull::new(*context)).collect();
@@ -330,20 +308,10 @@ mod tests {
     fn an_event_type_from_the_future_is_carried_as_a_number() {
         let mut raw = MaybeUninit::<ffi::ibv_async_event>::zeroed();
         // SAFETY: written as the integer it is in C.
-        unsafe {
-            (&raw mut (*raw.as_mut_ptr()).event_type)
-                .cast::<u32>()
-                .write(4_000_000_000)
-        };
+        unsafe { (&raw mut (*raw.as_mut_ptr()).event_type).cast::<u32>().write(4_000_000_000) };
         // SAFETY: an unknown type makes no use of the union.
         let event = unsafe { decode(raw.as_ptr()) };
-        assert_eq!(
-            event,
-            AsyncEvent {
-                kind: Code::Unknown(4_000_000_000),
-                place: AsyncPlace::Device
-            }
-        );
+        assert_eq!(event, AsyncEvent { kind: Code::Unknown(4_000_000_000), place: AsyncPlace::Device });
     }
 
     #[test]
@@ -356,12 +324,6 @@ mod tests {
         }
         // SAFETY: the union holds a port number, as the type says.
         let event = unsafe { decode(raw.as_ptr()) };
-        assert_eq!(
-            event,
-            AsyncEvent {
-                kind: Code::Known(AsyncKind::PortError),
-                place: AsyncPlace::Port(1)
-            }
-        );
+        assert_eq!(event, AsyncEvent { kind: Code::Known(AsyncKind::PortError), place: AsyncPlace::Port(1) });
     }
 }

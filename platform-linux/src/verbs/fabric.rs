@@ -103,34 +103,19 @@ impl<'m> VerbsFabric<'m> {
 
     /// The queue pair of a connection, while it has one.
     pub fn qp(&self, conn: ConnId) -> Option<&Qp> {
-        self.conns
-            .get(conn.slot())?
-            .as_ref()
-            .filter(|entry| entry.id == conn)
-            .map(|entry| &entry.qp)
+        self.conns.get(conn.slot())?.as_ref().filter(|entry| entry.id == conn).map(|entry| &entry.qp)
     }
 
     /// Makes the queue pair of `conn` on its id. Refused when the completion queues would not hold its work: an
     /// overrun would take every connection down.
     pub(crate) fn open(&mut self, conn: ConnId, id: &Rc<Id>) -> Result<(), CallError> {
-        let refuse = |errno| {
-            Err(CallError {
-                call: "rdma_create_qp",
-                errno: Errno(errno),
-            })
-        };
+        let refuse = |errno| Err(CallError { call: "rdma_create_qp", errno: Errno(errno) });
         if self.live >= self.queues.connections() {
             return refuse(libc::ENOSPC);
         }
         match self.conns.get_mut(conn.slot()) {
             Some(slot @ None) => {
-                let Queues {
-                    pd,
-                    send_cq,
-                    recv_cq,
-                    caps,
-                    ..
-                } = &self.queues;
+                let Queues { pd, send_cq, recv_cq, caps, .. } = &self.queues;
                 let qp = Qp::on_id(id, pd, (send_cq, recv_cq), caps)?;
                 *slot = Some(Conn { id: conn, qp });
                 self.live += 1;
@@ -152,10 +137,7 @@ impl<'m> VerbsFabric<'m> {
 
     #[inline]
     fn raw_qp(&self, conn: ConnId) -> Result<core::ptr::NonNull<ffi::ibv_qp>, PostError> {
-        self.qp(conn).map(Qp::raw).ok_or(PostError {
-            taken: 0,
-            errno: libc::ENOTCONN,
-        })
+        self.qp(conn).map(Qp::raw).ok_or(PostError { taken: 0, errno: libc::ENOTCONN })
     }
 }
 
@@ -168,10 +150,7 @@ impl Fabric for VerbsFabric<'_> {
 
     #[inline]
     fn poll_send(&mut self, out: &mut Batch) {
-        let result = poll(&self.queues.send_cq, &mut self.polled, out, |_| Outcome::Done {
-            bytes: 0,
-            imm: None,
-        });
+        let result = poll(&self.queues.send_cq, &mut self.polled, out, |_| Outcome::Done { bytes: 0, imm: None });
         self.counters.note_poll(result, &mut self.poll_failure);
     }
 
@@ -193,9 +172,7 @@ impl Fabric for VerbsFabric<'_> {
         }
         // SAFETY: the queue pair is alive, in `conns`, and this thread's; the memory is the region's, lent to the device
         // by the pool until the completion or the end of the queue pair (the leases).
-        let result = self
-            .recvs
-            .post(chain.len(), |first| unsafe { ffi::post_recv(qp, first) });
+        let result = self.recvs.post(chain.len(), |first| unsafe { ffi::post_recv(qp, first) });
         self.counters.recv_chains += 1;
         self.counters.recvs += taken(&result, chain.len());
         result
@@ -235,11 +212,8 @@ fn fill_send(region: &RegionKey<'_>, work: &SendWr, wr: &mut ffi::ibv_send_wr, s
     wr.num_sge = match &work.buf {
         Some(lease) => {
             assert!(work.len <= lease.capacity(), "a send is longer than its buffer");
-            *sge = ffi::ibv_sge {
-                addr: region.address(lease.offset(), work.len),
-                length: work.len,
-                lkey: region.lkey(),
-            };
+            *sge =
+                ffi::ibv_sge { addr: region.address(lease.offset(), work.len), length: work.len, lkey: region.lkey() };
             1
         }
         None => 0,
@@ -250,16 +224,8 @@ fn fill_send(region: &RegionKey<'_>, work: &SendWr, wr: &mut ffi::ibv_send_wr, s
     };
     wr.opcode = opcode;
     wr.imm_data_invalidated_rkey_union.imm_data = imm.to_be();
-    let signaled = if work.signaled {
-        ffi::ibv_send_flags::IBV_SEND_SIGNALED.0
-    } else {
-        0
-    };
-    let inline = if work.inline {
-        ffi::ibv_send_flags::IBV_SEND_INLINE.0
-    } else {
-        0
-    };
+    let signaled = if work.signaled { ffi::ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
+    let inline = if work.inline { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
     wr.send_flags = signaled | inline;
 }
 
@@ -279,10 +245,7 @@ fn poll(
         outcome: match wc.status {
             0 => done(wc),
             // Only the fields named here mean anything now; length, opcode and flags may be left over.
-            status => Outcome::Failed {
-                status: WcStatus(status),
-                vendor: wc.vendor_err,
-            },
+            status => Outcome::Failed { status: WcStatus(status), vendor: wc.vendor_err },
         },
     }));
     Ok(count)
@@ -294,10 +257,7 @@ fn received(wc: &ffi::ibv_wc) -> Outcome {
     let has_imm = wc.wc_flags & ffi::ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
     // SAFETY: both fields of the union are 32 bits without invalid values; with the flag it is the immediate data.
     let imm = has_imm.then(|| u32::from_be(unsafe { wc.imm_data_invalidated_rkey_union.imm_data }));
-    Outcome::Done {
-        bytes: wc.byte_len,
-        imm,
-    }
+    Outcome::Done { bytes: wc.byte_len, imm }
 }
 
 impl Counters {

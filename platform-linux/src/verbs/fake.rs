@@ -77,11 +77,7 @@ unsafe extern "C" fn post_send(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *m
         // SAFETY: `num_sge` pieces are there, each within the region.
         let (sges, imm) = unsafe {
             let count = wr.num_sge as usize;
-            let sges: &[ibv_sge] = if count == 0 {
-                &[]
-            } else {
-                core::slice::from_raw_parts(wr.sg_list, count)
-            };
+            let sges: &[ibv_sge] = if count == 0 { &[] } else { core::slice::from_raw_parts(wr.sg_list, count) };
             (sges, wr.imm_data_invalidated_rkey_union.imm_data)
         };
         // SAFETY: as above.
@@ -180,12 +176,7 @@ impl Rig {
         let pool = Pool::new(Direction::Send, memory, 0, (BUFFER, BUFFER), slots).unwrap();
         let mut fabric = VerbsFabric::new(Queues::from_fake(pd, cq.clone(), cq, 4, 2), key, 4);
         fabric.open_fake(conn(1), qp);
-        Rig {
-            provider,
-            fabric: ManuallyDrop::new(fabric),
-            pool,
-            memory: base as usize,
-        }
+        Rig { provider, fabric: ManuallyDrop::new(fabric), pool, memory: base as usize }
     }
 
     fn provider(&mut self) -> &mut Provider {
@@ -201,22 +192,12 @@ impl Rig {
             self.pool.lend(buf, conn(1))
         });
         let wr_id = WorkId::new(conn(1), WorkKind::Send, index);
-        SendWr {
-            wr_id,
-            buf,
-            len: payload.len() as u32,
-            imm: None,
-            signaled: false,
-            inline,
-        }
+        SendWr { wr_id, buf, len: payload.len() as u32, imm: None, signaled: false, inline }
     }
 
     fn recv(&mut self, index: u32) -> RecvWr {
         let buf = self.pool.take().unwrap();
-        RecvWr {
-            wr_id: WorkId::new(conn(1), WorkKind::Recv, index),
-            buf: self.pool.lend(buf, conn(1)),
-        }
+        RecvWr { wr_id: WorkId::new(conn(1), WorkKind::Recv, index), buf: self.pool.lend(buf, conn(1)) }
     }
 }
 
@@ -278,24 +259,13 @@ fn every_way_of_refusing_a_post_is_understood() {
         for limit in 0..3 {
             let mut rig = Rig::new();
             rig.provider().refuse_after = Some((limit, says));
-            let error = Err(PostError {
-                taken: limit as u32,
-                errno: libc::ENOMEM,
-            });
-            let sends = [
-                rig.send(0, b"x", false),
-                rig.send(1, b"y", false),
-                rig.send(2, b"z", false),
-            ];
+            let error = Err(PostError { taken: limit as u32, errno: libc::ENOMEM });
+            let sends = [rig.send(0, b"x", false), rig.send(1, b"y", false), rig.send(2, b"z", false)];
             assert_eq!(rig.fabric.post_send(conn(1), (&sends[..1], &sends[1..])), error);
             let recvs = [rig.recv(0), rig.recv(1), rig.recv(2)];
             assert_eq!(rig.fabric.post_recv(conn(1), &recvs), error);
             let counters = rig.fabric.counters();
-            assert_eq!(
-                (counters.sends, counters.recvs),
-                (limit as u64, limit as u64),
-                "only what was taken counts"
-            );
+            assert_eq!((counters.sends, counters.recvs), (limit as u64, limit as u64), "only what was taken counts");
             // The chain is whole again afterwards.
             rig.provider().refuse_after = None;
             assert_eq!(rig.fabric.post_send(conn(1), (&sends, &[])), Ok(()));
@@ -310,10 +280,7 @@ fn receives_name_their_whole_buffers() {
     let recvs = [rig.recv(7), rig.recv(8)];
     rig.fabric.post_recv(conn(1), &recvs).unwrap();
     let base = rig.memory as u64;
-    let wanted: Vec<_> = recvs
-        .iter()
-        .map(|r| (r.wr_id.to_bits(), base + r.buf.offset(), BUFFER, LKEY))
-        .collect();
+    let wanted: Vec<_> = recvs.iter().map(|r| (r.wr_id.to_bits(), base + r.buf.offset(), BUFFER, LKEY)).collect();
     assert_eq!(rig.provider().received, wanted);
     assert_eq!((rig.provider().calls, rig.fabric.counters().recv_chains), (1, 1));
 }
@@ -322,10 +289,7 @@ fn receives_name_their_whole_buffers() {
 fn another_life_of_the_slot_cannot_be_posted_on() {
     let mut rig = Rig::new();
     let recvs = [rig.recv(0)];
-    let gone = Err(PostError {
-        taken: 0,
-        errno: libc::ENOTCONN,
-    });
+    let gone = Err(PostError { taken: 0, errno: libc::ENOTCONN });
     assert_eq!(rig.fabric.post_recv(conn(2), &recvs), gone);
     assert_eq!(
         rig.fabric.post_recv(ConnId::from_bits(1 << 16 | 3).unwrap(), &recvs),
@@ -349,13 +313,7 @@ fn memory_outside_the_region_is_never_given_to_the_device() {
     let mut elsewhere = Pool::new(Direction::Recv, memory, 1 << 40, (64, 64), slots).unwrap();
     let buf = elsewhere.take().unwrap();
     let buf = elsewhere.lend(buf, conn(1));
-    let _ = rig.fabric.post_recv(
-        conn(1),
-        &[RecvWr {
-            wr_id: WorkId::new(conn(1), WorkKind::Recv, 0),
-            buf,
-        }],
-    );
+    let _ = rig.fabric.post_recv(conn(1), &[RecvWr { wr_id: WorkId::new(conn(1), WorkKind::Recv, 0), buf }]);
 }
 
 #[test]
@@ -382,26 +340,12 @@ fn of_a_failed_completion_only_the_defined_fields_are_read() {
     from_the_future.byte_len = 7;
     for poll in [VerbsFabric::poll_recv, VerbsFabric::poll_send] {
         // SAFETY: a copy of plain integers.
-        rig.provider()
-            .completions
-            .extend(unsafe { [core::ptr::read(&wc), core::ptr::read(&from_the_future)] });
+        rig.provider().completions.extend(unsafe { [core::ptr::read(&wc), core::ptr::read(&from_the_future)] });
         let mut out = Batch::new();
         poll(&mut rig.fabric, &mut out);
-        assert_eq!(
-            out[0].outcome,
-            Outcome::Failed {
-                status: WcStatus::WR_FLUSH_ERR,
-                vendor: 0xabc
-            }
-        );
+        assert_eq!(out[0].outcome, Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0xabc });
         assert_eq!((out[0].wr_id, out[0].qp_num), (WorkId::from_bits(99), 17));
-        assert_eq!(
-            out[1].outcome,
-            Outcome::Failed {
-                status: WcStatus(4_000_000_000),
-                vendor: 0
-            }
-        );
+        assert_eq!(out[1].outcome, Outcome::Failed { status: WcStatus(4_000_000_000), vendor: 0 });
     }
 }
 
@@ -417,13 +361,7 @@ fn a_received_message_brings_its_length_and_its_immediate_data_only_if_it_has_so
     let mut out = Batch::new();
     rig.fabric.poll_recv(&mut out);
     // A length beyond any buffer is handed on as the claim it is; checking it is the engine's job.
-    assert_eq!(
-        out[0].outcome,
-        Outcome::Done {
-            bytes: u32::MAX,
-            imm: Some(0x0102_0304)
-        }
-    );
+    assert_eq!(out[0].outcome, Outcome::Done { bytes: u32::MAX, imm: Some(0x0102_0304) });
     assert_eq!(out[1].outcome, Outcome::Done { bytes: 0, imm: None });
 }
 

@@ -61,28 +61,12 @@ pub(crate) struct Limit<'a> {
 impl Limit<'_> {
     /// Fits `size` under the limit: a default is lowered (and noted), a value that was asked for is refused.
     pub(crate) fn fit(self, size: Size) -> Result<u32, LimitError> {
-        let Limit {
-            option,
-            max,
-            limit,
-            device,
-        } = self;
+        let Limit { option, max, limit, device } = self;
         match size {
             Size::Default(value) | Size::Asked(value) if value <= max => Ok(value),
-            Size::Asked(asked) => Err(LimitError {
-                option,
-                asked,
-                max,
-                limit,
-                device: device.to_owned(),
-            }),
+            Size::Asked(asked) => Err(LimitError { option, asked, max, limit, device: device.to_owned() }),
             Size::Default(from) => {
-                note(Lowered {
-                    option,
-                    from,
-                    to: max,
-                    device: device.to_owned(),
-                });
+                note(Lowered { option, from, to: max, device: device.to_owned() });
                 Ok(max)
             }
         }
@@ -94,12 +78,7 @@ static LOWERED: Mutex<Vec<Lowered>> = Mutex::new(Vec::new());
 fn note(lowered: Lowered) {
     let mut all = LOWERED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !all.contains(&lowered) {
-        let Lowered {
-            option,
-            from,
-            to,
-            device,
-        } = &lowered;
+        let Lowered { option, from, to, device } = &lowered;
         eprintln!("spinwire: {option}: using {to} instead of {from}, the most that {device} takes");
         all.push(lowered);
     }
@@ -114,12 +93,7 @@ pub fn lowered_defaults() -> Vec<Lowered> {
 mod tests {
     use super::*;
 
-    const DEPTH: Limit<'static> = Limit {
-        option: "--depth",
-        max: 128,
-        limit: "max_qp_wr",
-        device: "fake0",
-    };
+    const DEPTH: Limit<'static> = Limit { option: "--depth", max: 128, limit: "max_qp_wr", device: "fake0" };
 
     #[test]
     fn an_asked_value_above_the_limit_names_option_value_and_maximum() {
@@ -130,10 +104,7 @@ mod tests {
 
     #[test]
     fn a_default_above_the_limit_is_lowered_and_noted_once() {
-        let limit = Limit {
-            device: "fake-once",
-            ..DEPTH
-        };
+        let limit = Limit { device: "fake-once", ..DEPTH };
         assert_eq!(limit.fit(Size::Default(4096)), Ok(128));
         assert_eq!(limit.fit(Size::Default(4096)), Ok(128));
         let noted = lowered_defaults();

@@ -1,9 +1,9 @@
 //! The memory region: memory that the device may read and write.
 
-use core::fmt;
 use core::ptr::NonNull;
 
 use super::pd::Pd;
+use crate::mem::{Bytes, Limit, RAISE_MEMLOCK};
 use crate::sys::os::{CallError, Errno, check, check_ptr, memlock_limit, note_destroy};
 use crate::sys::verbs as ffi;
 
@@ -35,7 +35,7 @@ pub struct Mr {
 pub enum MrError {
     /// The process may not lock that much memory.
     #[error("register {} of memory on {device}: cannot lock memory (limit of this process: {}, may be raised to {}); {}",
-        Bytes(*.bytes as u64), OrUnlimited(*.soft), OrUnlimited(*.hard), RAISE_MEMLOCK)]
+        Bytes(*.bytes as u64), Limit(*.soft), Limit(*.hard), RAISE_MEMLOCK)]
     Memlock {
         /// The size wanted, in bytes.
         bytes: usize,
@@ -57,10 +57,6 @@ pub enum MrError {
         cause: CallError,
     },
 }
-
-/// How to lift the limit, for the three places it is set in.
-const RAISE_MEMLOCK: &str = "raise it with `ulimit -l unlimited` in the shell (as root, or within \
-    /etc/security/limits.conf), `LimitMEMLOCK=infinity` in the systemd unit, `--ulimit memlock=-1` for a container";
 
 impl Mr {
     /// Registers `len` bytes from `base`.
@@ -149,40 +145,8 @@ fn explain(cause: CallError, bytes: usize, device: &str, (soft, hard): (Option<u
     let device = device.to_owned();
     let limited = soft.is_some();
     match cause.errno {
-        Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if limited => MrError::Memlock {
-            bytes,
-            soft,
-            hard,
-            device,
-        },
+        Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if limited => MrError::Memlock { bytes, soft, hard, device },
         _ => MrError::Refused { bytes, device, cause },
-    }
-}
-
-/// A size as people read it: exact, in the largest unit that divides it.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units
-            .iter()
-            .find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift)
-        {
-            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
-struct OrUnlimited(Option<u64>);
-
-impl fmt::Display for OrUnlimited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(bytes) => Bytes(bytes).fmt(f),
-            None => f.write_str("unlimited"),
-        }
     }
 }
 
@@ -190,22 +154,14 @@ impl fmt::Display for OrUnlimited {
 mod tests {
     use super::*;
 
-    const REFUSED: CallError = CallError {
-        call: "ibv_reg_mr",
-        errno: Errno(libc::ENOMEM),
-    };
+    const REFUSED: CallError = CallError { call: "ibv_reg_mr", errno: Errno(libc::ENOMEM) };
 
     #[test]
     fn a_lock_limit_is_named_with_its_size_and_the_way_to_raise_it() {
         let text = explain(REFUSED, 8 << 20, "rxe0", (Some(64 << 10), Some(1 << 20))).to_string();
-        for part in [
-            "8 MiB",
-            "limit of this process: 64 KiB",
-            "raised to 1 MiB",
-            "ulimit -l",
-            "LimitMEMLOCK",
-            "memlock=-1",
-        ] {
+        for part in
+            ["8 MiB", "limit of this process: 64 KiB", "raised to 1 MiB", "ulimit -l", "LimitMEMLOCK", "memlock=-1"]
+        {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
     }

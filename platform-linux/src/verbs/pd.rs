@@ -23,13 +23,8 @@ impl Pd {
     /// What `ibv_alloc_pd` gave.
     pub fn new(device: &Device) -> Result<Pd, CallError> {
         // SAFETY: a device's context is open.
-        let pd = check_ptr("ibv_alloc_pd", || unsafe {
-            ffi::ibv_alloc_pd(device.context().as_ptr())
-        })?;
-        Ok(Pd(Rc::new(Inner {
-            pd,
-            device: device.clone(),
-        })))
+        let pd = check_ptr("ibv_alloc_pd", || unsafe { ffi::ibv_alloc_pd(device.context().as_ptr()) })?;
+        Ok(Pd(Rc::new(Inner { pd, device: device.clone() })))
     }
 
     /// The device it belongs to.
@@ -44,10 +39,7 @@ impl Pd {
     /// A protection domain that no library knows, never released.
     #[cfg(test)]
     pub(super) fn from_fake(device: Device) -> Pd {
-        let leaked = Rc::new(Inner {
-            pd: NonNull::dangling(),
-            device,
-        });
+        let leaked = Rc::new(Inner { pd: NonNull::dangling(), device });
         core::mem::forget(Rc::clone(&leaked));
         Pd(leaked)
     }

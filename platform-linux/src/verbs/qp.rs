@@ -64,20 +64,8 @@ impl QpSizes {
     pub fn probe(&self, pd: &Pd, send_cq: &Cq, recv_cq: &Cq) -> Result<QpCaps, QpError> {
         let device = pd.device();
         let (name, max) = (device.name(), device.limits().max_qp_wr);
-        let fit = |size| {
-            Limit {
-                option: "--depth",
-                max,
-                limit: "max_qp_wr",
-                device: name,
-            }
-            .fit(size)
-        };
-        let mut caps = QpCaps {
-            send: fit(self.send)?,
-            recv: fit(self.recv)?,
-            inline: self.inline.value(),
-        };
+        let fit = |size| Limit { option: "--depth", max, limit: "max_qp_wr", device: name }.fit(size);
+        let mut caps = QpCaps { send: fit(self.send)?, recv: fit(self.recv)?, inline: self.inline.value() };
         let found = largest_inline(self.inline.value(), |inline| {
             let mut raw = init_attributes(send_cq, recv_cq, &QpCaps { inline, ..caps });
             // SAFETY: protection domain and queues are alive and of one device (asserted in `init_attributes`).
@@ -88,18 +76,9 @@ impl QpSizes {
             // The device may grant more than asked; only what was asked is relied on.
             Ok(inline.min(raw.cap.max_inline_data))
         });
-        let granted = found.map_err(|cause| QpError::Refused {
-            caps,
-            device: name.to_owned(),
-            cause,
-        })?;
-        caps.inline = Limit {
-            option: "--inline",
-            max: granted,
-            limit: "found by trying",
-            device: name,
-        }
-        .fit(self.inline)?;
+        let granted = found.map_err(|cause| QpError::Refused { caps, device: name.to_owned(), cause })?;
+        caps.inline =
+            Limit { option: "--inline", max: granted, limit: "found by trying", device: name }.fit(self.inline)?;
         Ok(caps)
     }
 }
@@ -128,10 +107,7 @@ fn largest_inline(wish: u32, mut create: impl FnMut(u32) -> Result<u32, CallErro
 }
 
 fn init_attributes(send_cq: &Cq, recv_cq: &Cq, caps: &QpCaps) -> ffi::ibv_qp_init_attr {
-    assert!(
-        send_cq.device().is_same(recv_cq.device()),
-        "completion queues of two devices"
-    );
+    assert!(send_cq.device().is_same(recv_cq.device()), "completion queues of two devices");
     // SAFETY: all zeroes is a valid ibv_qp_init_attr: null pointers and integers.
     let mut raw: ffi::ibv_qp_init_attr = unsafe { core::mem::zeroed() };
     raw.send_cq = send_cq.as_ptr();
@@ -183,21 +159,13 @@ impl Qp {
     pub(crate) fn on_id(id: &Rc<Id>, pd: &Pd, (send_cq, recv_cq): (&Cq, &Cq), caps: &QpCaps) -> Result<Qp, CallError> {
         const CALL: &str = "rdma_create_qp";
         if id.context() != Some(pd.device().context()) {
-            return Err(CallError {
-                call: CALL,
-                errno: Errno(libc::ENODEV),
-            });
+            return Err(CallError { call: CALL, errno: Errno(libc::ENODEV) });
         }
         let mut raw = init_attributes(send_cq, recv_cq, caps);
         // SAFETY: the id is alive and bound to the device of `pd` and queues; all are held below.
-        check(CALL, || unsafe {
-            crate::sys::rdmacm::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut raw)
-        })?;
+        check(CALL, || unsafe { crate::sys::rdmacm::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut raw) })?;
         // SAFETY: the call put the queue pair there.
-        let qp = NonNull::new(unsafe { (*id.as_ptr()).qp }).ok_or(CallError {
-            call: CALL,
-            errno: Errno(0),
-        })?;
+        let qp = NonNull::new(unsafe { (*id.as_ptr()).qp }).ok_or(CallError { call: CALL, errno: Errno(0) })?;
         let granted = raw.cap;
         Ok(Qp {
             qp,
@@ -218,22 +186,10 @@ impl Qp {
     /// A queue pair that no library knows. Must be forgotten, not dropped.
     #[cfg(test)]
     pub(super) fn from_fake(qp: NonNull<ffi::ibv_qp>, pd: Pd, cq: &Cq, id: Rc<Id>) -> Qp {
-        let caps = QpCaps {
-            send: 16,
-            recv: 16,
-            inline: 64,
-        };
+        let caps = QpCaps { send: 16, recv: 16, inline: 64 };
         // SAFETY: a test's, alive.
         let number = unsafe { qp.as_ref().qp_num };
-        Qp {
-            qp,
-            number,
-            caps,
-            _send_cq: cq.clone(),
-            _recv_cq: cq.clone(),
-            pd,
-            id,
-        }
+        Qp { qp, number, caps, _send_cq: cq.clone(), _recv_cq: cq.clone(), pd, id }
     }
 
     /// The queue pair's number on its device.
@@ -264,9 +220,7 @@ impl Qp {
         attributes.min_rnr_timer = rnr_code(delay);
         let mask = ffi::ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER.0 as i32;
         // SAFETY: alive.
-        check("ibv_modify_qp", || unsafe {
-            ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask)
-        })
+        check("ibv_modify_qp", || unsafe { ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) })
     }
 
     /// Asks the device what the queue pair is set to.
@@ -286,11 +240,7 @@ impl Qp {
             ffi::ibv_query_qp(self.qp.as_ptr(), &mut attributes, wanted.0 as i32, &mut init)
         })?;
         Ok(QpAttributes {
-            ack_timeout: if attributes.timeout == 0 {
-                Duration::ZERO
-            } else {
-                ack_timeout(attributes.timeout)
-            },
+            ack_timeout: if attributes.timeout == 0 { Duration::ZERO } else { ack_timeout(attributes.timeout) },
             retries: attributes.retry_cnt,
             rnr_retries: attributes.rnr_retry,
             rnr_delay: rnr_delay(attributes.min_rnr_timer),
@@ -305,10 +255,7 @@ impl Drop for Qp {
         let result = check("ibv_destroy_qp", || unsafe { ffi::ibv_destroy_qp(self.qp.as_ptr()) });
         // SAFETY: the id is alive, held by this queue pair.
         unsafe { (*self.id.as_ptr()).qp = core::ptr::null_mut() };
-        note_destroy(
-            format_args!("queue pair {} of {}", self.number, self.pd.device().name()),
-            result,
-        );
+        note_destroy(format_args!("queue pair {} of {}", self.number, self.pd.device().name()), result);
     }
 }
 
@@ -316,10 +263,7 @@ impl Drop for Qp {
 mod tests {
     use super::*;
 
-    const REFUSED: CallError = CallError {
-        call: "ibv_create_qp",
-        errno: Errno(libc::EINVAL),
-    };
+    const REFUSED: CallError = CallError { call: "ibv_create_qp", errno: Errno(libc::EINVAL) };
 
     fn device_with_limit(limit: u32) -> impl FnMut(u32) -> Result<u32, CallError> {
         move |inline| if inline <= limit { Ok(inline) } else { Err(REFUSED) }
@@ -328,11 +272,7 @@ mod tests {
     #[test]
     fn the_largest_inline_size_is_found() {
         for limit in [0, 1, 63, 64, 100, 219, 220, 400, 512] {
-            assert_eq!(
-                largest_inline(220, device_with_limit(limit)),
-                Ok(limit.min(220)),
-                "limit {limit}"
-            );
+            assert_eq!(largest_inline(220, device_with_limit(limit)), Ok(limit.min(220)), "limit {limit}");
         }
     }
 
@@ -353,13 +293,6 @@ mod tests {
 
     #[test]
     fn a_device_that_grants_less_without_failing_is_believed() {
-        assert_eq!(
-            largest_inline(400, |inline| if inline > 300 {
-                Err(REFUSED)
-            } else {
-                Ok(inline.min(64))
-            }),
-            Ok(64)
-        );
+        assert_eq!(largest_inline(400, |inline| if inline > 300 { Err(REFUSED) } else { Ok(inline.min(64)) }), Ok(64));
     }
 }

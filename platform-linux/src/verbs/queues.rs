@@ -55,48 +55,22 @@ impl Queues {
     pub fn new(device: &Device, options: &QueueOptions) -> Result<Queues, QueueError> {
         let connections = options.connections.max(1);
         let depth = fit_depth(device.name(), device.limits(), connections, options.depth)?;
-        let Sizing {
-            send_slots,
-            recv_posted,
-            ..
-        } = Sizing::of(depth);
+        let Sizing { send_slots, recv_posted, .. } = Sizing::of(depth);
         let pd = Pd::new(device)?;
         // One connection's worth of room beyond what can be outstanding: a slot is used again while completions of its
         // last life may still lie in the queue.
         let entries = |slots: u32| Size::Asked(((connections + 1) * slots).min(device.limits().max_cqe));
         let send_cq = Cq::new(device, "--depth", entries(send_slots))?;
         let recv_cq = Cq::new(device, "--depth", entries(recv_posted))?;
-        let sizes = QpSizes {
-            send: Size::Asked(send_slots),
-            recv: Size::Asked(recv_posted),
-            inline: options.inline,
-        };
+        let sizes = QpSizes { send: Size::Asked(send_slots), recv: Size::Asked(recv_posted), inline: options.inline };
         let caps = sizes.probe(&pd, &send_cq, &recv_cq)?;
-        Ok(Queues {
-            pd,
-            send_cq,
-            recv_cq,
-            caps,
-            connections,
-            depth,
-        })
+        Ok(Queues { pd, send_cq, recv_cq, caps, connections, depth })
     }
 
     #[cfg(test)]
     pub(super) fn from_fake(pd: Pd, send_cq: Cq, recv_cq: Cq, depth: u32, connections: u32) -> Queues {
-        let Sizing {
-            send_slots: send,
-            recv_posted: recv,
-            ..
-        } = Sizing::of(depth);
-        Queues {
-            pd,
-            send_cq,
-            recv_cq,
-            caps: QpCaps { send, recv, inline: 64 },
-            connections,
-            depth,
-        }
+        let Sizing { send_slots: send, recv_posted: recv, .. } = Sizing::of(depth);
+        Queues { pd, send_cq, recv_cq, caps: QpCaps { send, recv, inline: 64 }, connections, depth }
     }
 
     /// The protection domain, to register memory with.
@@ -157,14 +131,7 @@ fn fit_depth(device: &str, limits: &Limits, connections: u32, wish: Size) -> Res
         () if by_qp < DEPTH_MAX => (by_qp, "max_qp_wr"),
         () => (DEPTH_MAX, "the limit of this program"),
     };
-    Limit {
-        option: "--depth",
-        max,
-        limit,
-        device,
-    }
-    .fit(wish)
-    .map(|depth| depth.max(1))
+    Limit { option: "--depth", max, limit, device }.fit(wish).map(|depth| depth.max(1))
 }
 
 #[cfg(test)]
@@ -184,10 +151,7 @@ mod tests {
     #[test]
     fn completion_queues_bound_the_depth_of_many_connections() {
         let error = fit_depth("rxe0", &limits(), 64, Size::Asked(4_000)).unwrap_err();
-        assert_eq!(
-            (error.option, error.asked, error.limit),
-            ("--depth", 4_000, "max_cqe, shared by all connections")
-        );
+        assert_eq!((error.option, error.asked, error.limit), ("--depth", 4_000, "max_cqe, shared by all connections"));
         let fits = Sizing::of(error.max).send_slots * 64;
         let above = Sizing::of(error.max + 1).send_slots * 64;
         assert!(fits <= 32_767 && above > 32_767, "{fits} {above}");
@@ -196,10 +160,7 @@ mod tests {
 
     #[test]
     fn a_small_device_names_its_queue_limit() {
-        let small = Limits {
-            max_qp_wr: 128,
-            ..limits()
-        };
+        let small = Limits { max_qp_wr: 128, ..limits() };
         let error = fit_depth("fake0", &small, 1, Size::Asked(4_000)).unwrap_err();
         assert_eq!(error.limit, "max_qp_wr");
         assert!(Sizing::of(error.max).send_slots <= 128);

@@ -64,12 +64,7 @@ impl<M: StableMemory> Region<M> {
     /// The two halves of using the region: the key for the fabric, the bytes for the buffer pools.
     pub fn split(&mut self) -> (RegionKey<'_>, &mut [u8]) {
         let (base, len) = (self.memory.base(), self.memory.len());
-        let key = RegionKey {
-            base,
-            len: len as u64,
-            lkey: self.mr.lkey(),
-            region: PhantomData,
-        };
+        let key = RegionKey { base, len: len as u64, lkey: self.mr.lkey(), region: PhantomData };
         // SAFETY: initialised and mapped for as long as the owner lives, which `self` is borrowed for; `&mut self` makes
         // this the only reference. The key makes none: it is for addresses, handed to the device.
         (key, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), len) })
@@ -89,20 +84,12 @@ impl RegionKey<'_> {
     #[inline]
     pub(super) fn address(&self, offset: u64, len: u32) -> u64 {
         let end = offset.checked_add(u64::from(len));
-        assert!(
-            end.is_some_and(|end| end <= self.len),
-            "a lease of another region was posted"
-        );
+        assert!(end.is_some_and(|end| end <= self.len), "a lease of another region was posted");
         self.base.as_ptr() as u64 + offset
     }
 
     #[cfg(test)]
     pub(super) fn from_fake(memory: &mut [u8], lkey: u32) -> RegionKey<'_> {
-        RegionKey {
-            len: memory.len() as u64,
-            base: NonNull::from(memory).cast(),
-            lkey,
-            region: PhantomData,
-        }
+        RegionKey { len: memory.len() as u64, base: NonNull::from(memory).cast(), lkey, region: PhantomData }
     }
 }

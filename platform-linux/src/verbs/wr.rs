@@ -31,12 +31,7 @@ impl WorkRequest for ibv_send_wr {
 
 impl WorkRequest for ibv_recv_wr {
     fn template(sge: *mut ibv_sge) -> Self {
-        ibv_recv_wr {
-            wr_id: 0,
-            next: ptr::null_mut(),
-            sg_list: sge,
-            num_sge: 1,
-        }
+        ibv_recv_wr { wr_id: 0, next: ptr::null_mut(), sg_list: sge, num_sge: 1 }
     }
 
     fn set_next(&mut self, next: *mut Self) {
@@ -55,21 +50,9 @@ pub(super) struct Chain<W: WorkRequest> {
 impl<W: WorkRequest> Chain<W> {
     pub(super) fn new(len: u32) -> Self {
         let len = len.max(1) as usize;
-        let sges = leak(
-            (0..len)
-                .map(|_| ibv_sge {
-                    addr: 0,
-                    length: 0,
-                    lkey: 0,
-                })
-                .collect(),
-        );
+        let sges = leak((0..len).map(|_| ibv_sge { addr: 0, length: 0, lkey: 0 }).collect());
         // SAFETY: `i` is below the length of the allocation.
-        let wrs = leak(
-            (0..len)
-                .map(|i| W::template(unsafe { sges.cast::<ibv_sge>().as_ptr().add(i) }))
-                .collect(),
-        );
+        let wrs = leak((0..len).map(|i| W::template(unsafe { sges.cast::<ibv_sge>().as_ptr().add(i) })).collect());
         let mut chain = Chain { wrs, sges };
         for i in 0..len - 1 {
             let next = chain.at(i + 1);
@@ -88,19 +71,10 @@ impl<W: WorkRequest> Chain<W> {
     /// When the chain is not that long.
     #[inline]
     pub(super) fn entry(&mut self, index: usize) -> (&mut W, &mut ibv_sge) {
-        assert!(
-            index < self.len(),
-            "a chain longer than the {} planned was posted",
-            self.len()
-        );
+        assert!(index < self.len(), "a chain longer than the {} planned was posted", self.len());
         // SAFETY: in range, allocated and initialised until drop; `&mut self` makes these the only references, and the
         // two arrays are apart.
-        unsafe {
-            (
-                &mut *self.at(index),
-                &mut *self.sges.cast::<ibv_sge>().as_ptr().add(index),
-            )
-        }
+        unsafe { (&mut *self.at(index), &mut *self.sges.cast::<ibv_sge>().as_ptr().add(index)) }
     }
 
     /// Posts the first `count` work requests by `run`, which gets the first of a chain that ends after them.
@@ -116,21 +90,14 @@ impl<W: WorkRequest> Chain<W> {
             let next = self.at(count);
             self.entry(count - 1).0.set_next(next);
         }
-        result.map_err(|failure| PostError {
-            taken: self.taken(count, failure.bad),
-            errno: failure.errno.0,
-        })
+        result.map_err(|failure| PostError { taken: self.taken(count, failure.bad), errno: failure.errno.0 })
     }
 
     /// How many of `count` were posted before the one at `bad`. None if the provider does not say: what it took then
     /// comes back when the queue pair is flushed, and is counted again by its work id.
     fn taken(&self, count: usize, bad: *mut W) -> u32 {
         let offset = (bad as usize).wrapping_sub(self.at(0) as usize) / size_of::<W>();
-        if bad.is_null() || offset >= count {
-            0
-        } else {
-            offset as u32
-        }
+        if bad.is_null() || offset >= count { 0 } else { offset as u32 }
     }
 
     fn at(&self, index: usize) -> *mut W {
@@ -190,22 +157,9 @@ mod tests {
         let mut fail_at = |index: Option<usize>| {
             let wrs = chain.at(0);
             let bad = index.map_or(ptr::null_mut(), |i| wrs.wrapping_add(i));
-            chain
-                .post(3, |_| {
-                    Err(PostFailure {
-                        errno: Errno(libc::ENOMEM),
-                        bad,
-                    })
-                })
-                .unwrap_err()
+            chain.post(3, |_| Err(PostFailure { errno: Errno(libc::ENOMEM), bad })).unwrap_err()
         };
-        assert_eq!(
-            fail_at(Some(0)),
-            PostError {
-                taken: 0,
-                errno: libc::ENOMEM
-            }
-        );
+        assert_eq!(fail_at(Some(0)), PostError { taken: 0, errno: libc::ENOMEM });
         assert_eq!(fail_at(Some(2)).taken, 2);
         assert_eq!(fail_at(None).taken, 0, "a provider that does not say");
         assert_eq!(fail_at(Some(17)).taken, 0, "a pointer that is not ours");

@@ -1,0 +1,8 @@
+//! Tests over real RDMA devices: two Soft-RoCE devices joined by one wire, as `ci/vm` sets them up.
+//!
+//! `ci/vm -- cargo test -p spinwire-linux --test rxe -- --ignored` runs them. They take turns, because some count the
+//! kernel objects of the whole process.
+
+mod common;
+mod echo;
+mod setup;
