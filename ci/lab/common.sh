@@ -2,8 +2,9 @@
 
 readonly EXIT_USAGE=2 EXIT_TIMEOUT=124 EXIT_NO_LAB=125 EXIT_GUEST_DIED=126
 
-# Kept between runs: the kernel as downloaded and unpacked, the initramfs, what was found out about /dev/kvm.
-lab_cache=${XDG_CACHE_HOME:-$HOME/.cache}/spinwire/lab
+# Kept between runs: the kernel as downloaded and unpacked, the initramfs, what was found out about /dev/kvm. The number
+# changes with the layout, as several checkouts may share the folder.
+lab_cache=${XDG_CACHE_HOME:-$HOME/.cache}/spinwire/lab-1
 
 say() { printf 'ci/vm: %s\n' "$*" >&2; }
 

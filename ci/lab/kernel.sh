@@ -6,12 +6,14 @@ readonly boot_modules=(virtio_pci 9pnet_virtio 9p overlay virtio_console)
 # Sets `kernel` (a folder with image and lib/modules) and `kernel_version`; downloads once.
 get_kernel() {
   [[ $(uname -m) == x86_64 ]] || die "$EXIT_NO_LAB" "the lab boots an x86-64 kernel; this machine is $(uname -m)"
+  # Once complete it is never changed: other guests may be running on it.
   kernel=$lab_cache/kernel
-  if [[ ! -e $kernel/complete || -n ${LAB_KERNEL_DEB:-} ]]; then
+  [[ -z ${LAB_KERNEL_DEB:-} ]] || kernel+=-$(cat -- $LAB_KERNEL_DEB | sha256sum | cut -c1-16)
+  if [[ ! -e $kernel/complete ]]; then
     mkdir -p "$lab_cache"
     exec {lock}>"$lab_cache/lock"
     flock "$lock"
-    [[ -e $kernel/complete && -z ${LAB_KERNEL_DEB:-} ]] || unpack_kernel
+    [[ -e $kernel/complete ]] || unpack_kernel
     exec {lock}>&-
   fi
   kernel_version=$(<"$kernel/complete")
@@ -97,7 +99,7 @@ build_initramfs() {
   # A dynamic one would find no libraries in there.
   ! head -c 2000 "$(command -v busybox)" | grep -q ld-linux || die "$EXIT_NO_LAB" "busybox is not a static one; 'ci/setup' brings the package busybox-static"
   new=$(mktemp -d "$lab_cache/new.XXXXXX")
-  mkdir -p "$new"/root/{bin,modules,dev,proc,lower,rw,new}
+  mkdir -p "$new/root"/{bin,modules,dev,proc,lower,rw,new}
   cp "$(command -v busybox)" "$new/root/bin/busybox"
   install -m 755 "$init" "$new/root/init"
   copy_boot_modules "$new/root"

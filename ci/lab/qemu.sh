@@ -153,7 +153,7 @@ cause_of_death() {
 
 # give_up STATUS MESSAGE: with what QEMU and the guest's console had to say.
 give_up() {
-  if [[ -s $run/qemu.log ]]; then sed 's/^/ci/vm: qemu: /' "$run/qemu.log" >&2; fi
+  if [[ -s $run/qemu.log ]]; then sed 's|^|ci/vm: qemu: |' "$run/qemu.log" >&2; fi
   if [[ -s $run/console ]]; then
     cp "$run/console" "$lab_out/console.log"
     say "last lines of the guest's console (all of it: $lab_out/console.log):"
