@@ -35,8 +35,10 @@ hostname lab
 grep -q -w lab /etc/hosts 2>/dev/null || echo '127.0.0.1 localhost lab' >>/etc/hosts
 echo "$(<$lab/hugepages)" >/proc/sys/vm/nr_hugepages
 echo 1 >/proc/sys/kernel/sysrq
-# Controllers a test may want for groups of its own.
-echo '+cpuset +memory +pids' >/sys/fs/cgroup/cgroup.subtree_control
+# A test may want any controller for groups of its own.
+for controller in $(</sys/fs/cgroup/cgroup.controllers); do
+  echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control
+done
 mkdir /sys/fs/cgroup/command
 
 # shellcheck source=ci/lab/wire.sh

@@ -21,8 +21,8 @@ find_libclang() {
       return
     fi
   done
-  if [[ -e $libclang_own/clang/native/libclang.so ]]; then
-    libclang=$libclang_own/clang/native
+  if [[ -e $libclang_own/libclang.so ]]; then
+    libclang=$libclang_own
     clang_arguments=-I$(cc -print-file-name=include)
     return
   fi
@@ -59,10 +59,13 @@ get_libclang() {
 get_libclang_wheel() {
   say "this distribution has no libclang 14 or 15; downloading the library (about 15 MB) with pip into $libclang_own"
   python3 -m pip --version >/dev/null 2>&1 || { require_root python3-pip && install_packages python3-pip; }
+  local unpacked
+  unpacked=$(mktemp -d)
   mkdir -p "$libclang_own"
-  python3 -m pip download -q --retries 1 --no-deps --only-binary :all: -d "$libclang_own" libclang==14.0.6 &&
-    python3 -m zipfile -e "$libclang_own"/libclang-*.whl "$libclang_own" &&
-    rm "$libclang_own"/libclang-*.whl || say "pip could not get libclang 14.0.6"
+  python3 -m pip download -q --retries 1 --no-deps --only-binary :all: -d "$unpacked" libclang==14.0.6 &&
+    python3 -m zipfile -e "$unpacked"/libclang-*.whl "$unpacked" &&
+    find "$unpacked" -name libclang.so -exec mv {} "$libclang_own/" \; || say "pip could not get libclang 14.0.6"
+  rm -rf "$unpacked"
 }
 
 # Cargo's own configuration file, which git ignores, so that plain `cargo build` finds the library too.

@@ -46,7 +46,7 @@ check "MTU" grep -q 'active_mtu:.*4096' <(ibv_devinfo -d "$LAB_DEV0")
 for folder in /dev/shm /dev/hugepages /sys/fs/cgroup /tmp; do
   check "$folder can be written" mkdir "$folder/selftest"
 done
-check "cpuset groups" test -e /sys/fs/cgroup/selftest/cpuset.cpus
+check "groups with cpuset and hugetlb limits" test -e /sys/fs/cgroup/selftest/cpuset.cpus -a -e /sys/fs/cgroup/selftest/hugetlb.2MB.max
 check "a normal user reaches the checkout and the devices" \
   setpriv --reuid "$LAB_USER" --clear-groups bash -c 'test -x ci/vm && test -w /dev/infiniband/rdma_cm && ! test -w /root'
 check "an interface without RDMA device" ip addr show dev "$LAB_NORDMA_NETDEV" to "$LAB_NORDMA_ADDR"
