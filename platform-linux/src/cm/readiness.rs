@@ -161,7 +161,10 @@ fn probe() -> Result<PollRing, CallError> {
         core::hint::spin_loop();
     }
     trial.take_ready()?;
-    PollRing::new()
+    match trial.failure() {
+        Some(failure) => Err(failure),
+        None => PollRing::new(),
+    }
 }
 
 #[cfg(test)]

@@ -164,17 +164,15 @@ impl Event<'_> {
         // SAFETY: the id an event names is not freed before the event is acknowledged.
         let token = unsafe { (*about).context } as u64;
         let mut copy = EventCopy { token, kind, status: event.status, private_data: [0; 256], len: 0, request: None };
-        if let Code::Known(known) = kind {
-            if known.has_conn_params() {
-                // SAFETY: such an event of an RC id carries connection parameters; `private_data` is null, or points
-                // to `private_data_len` bytes (at most 255) inside the event.
-                unsafe {
-                    let conn = &event.param.conn;
-                    if !conn.private_data.is_null() {
-                        copy.len = conn.private_data_len;
-                        let to = copy.private_data.as_mut_ptr();
-                        core::ptr::copy_nonoverlapping(conn.private_data.cast(), to, usize::from(copy.len));
-                    }
+        if matches!(kind, Code::Known(known) if known.has_conn_params()) {
+            // SAFETY: such an event of an RC id carries connection parameters; `private_data` is null, or points to
+            // `private_data_len` bytes (at most 255) inside the event.
+            unsafe {
+                let conn = &event.param.conn;
+                if !conn.private_data.is_null() {
+                    copy.len = conn.private_data_len;
+                    let to = copy.private_data.as_mut_ptr();
+                    core::ptr::copy_nonoverlapping(conn.private_data.cast(), to, usize::from(copy.len));
                 }
             }
         }

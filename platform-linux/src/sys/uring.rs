@@ -20,6 +20,7 @@ pub(crate) struct PollRing {
     pending: CompletionStatus,
     ring: IoUring,
     watched: Vec<OwnedFd>,
+    failure: Option<CallError>,
 }
 
 impl PollRing {
@@ -32,7 +33,7 @@ impl PollRing {
         // SAFETY: `pending` lives in the same struct as the ring and is never handed out. Moving the struct does not
         // move the mapping that it points into.
         let pending = unsafe { ring.completion().status() };
-        Ok(PollRing { pending, ring, watched: Vec::new() })
+        Ok(PollRing { pending, ring, watched: Vec::new(), failure: None })
     }
 
     /// Starts to watch `fd` and gives the bit that [`take_ready`](Self::take_ready) sets for it. At most 32.
@@ -40,7 +41,8 @@ impl PollRing {
     /// The descriptor is kept (give a duplicate), so its number cannot come to mean another file.
     ///
     /// # Errors
-    /// The error of `io_uring_enter`, or of the poll itself: `EINVAL` where multishot polls are not known.
+    /// The error of `io_uring_enter`. What the poll itself fails with (`EINVAL` where multishot polls are not known) is
+    /// seen later, by [`failure`](Self::failure).
     pub(crate) fn watch(&mut self, fd: OwnedFd) -> Result<u32, CallError> {
         assert!(self.watched.len() < 32, "a poll ring watches at most 32 descriptors");
         let index = self.watched.len();
@@ -57,7 +59,11 @@ impl PollRing {
 
     /// Takes the changes seen and gives one bit per descriptor that should be drained now, until `EAGAIN`.
     ///
-    /// A poll that the kernel ended is started again, and counts as a change, because nothing watched meanwhile.
+    /// A poll that the kernel ended, for whatever reason, is started again, and counts as a change, because nothing
+    /// watched meanwhile.
+    ///
+    /// # Errors
+    /// The error of `io_uring_enter`.
     pub(crate) fn take_ready(&mut self) -> Result<u32, CallError> {
         let mut ready = 0;
         let mut ended = 0;
@@ -66,10 +72,10 @@ impl PollRing {
             let bit = 1 << entry.user_data();
             ready |= bit;
             if !cqueue::more(entry.flags()) {
-                if entry.result() < 0 {
-                    return Err(CallError { call: "io_uring poll", errno: Errno(-entry.result()) });
-                }
                 ended |= bit;
+            }
+            if entry.result() < 0 {
+                self.failure = Some(CallError { call: "io_uring poll", errno: Errno(-entry.result()) });
             }
         }
         if overflowed {
@@ -81,6 +87,11 @@ impl PollRing {
             self.arm(index)?;
         }
         Ok(ready)
+    }
+
+    /// What a poll failed with, if one did.
+    pub(crate) fn failure(&self) -> Option<CallError> {
+        self.failure
     }
 
     fn arm(&mut self, index: usize) -> Result<(), CallError> {

@@ -128,11 +128,8 @@ impl<'m> VerbsFabric<'m> {
 
     /// Destroys the queue pair of `conn`, if it has one.
     pub(crate) fn close(&mut self, conn: ConnId) {
-        if let Some(slot) = self.conns.get_mut(conn.slot()) {
-            if slot.take_if(|entry| entry.id == conn).is_some() {
-                self.live -= 1;
-            }
-        }
+        let entry = self.conns.get_mut(conn.slot()).and_then(|slot| slot.take_if(|entry| entry.id == conn));
+        self.live -= u32::from(entry.is_some());
     }
 
     #[inline]

@@ -3,6 +3,8 @@
 //! `ci/vm -- cargo test -p spinwire-linux --test rxe -- --ignored` runs them. They take turns, because some count the
 //! kernel objects of the whole process.
 
+mod calls;
 mod common;
 mod echo;
+mod limits;
 mod setup;
