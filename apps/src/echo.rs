@@ -18,6 +18,7 @@ use crate::units::grouped;
 pub struct EchoServer {
     /// By slot of the connection table.
     clients: Vec<Client>,
+    open: u32,
     stop: Stop,
     stopping: bool,
     lost: Option<CmEventKind>,
@@ -31,8 +32,8 @@ pub enum Event {
     Opened {
         /// Its address.
         peer: Option<SocketAddr>,
-        /// Connections there are now.
-        live: u32,
+        /// Clients there are now.
+        open: u32,
     },
     /// A client is gone.
     Closed {
@@ -73,7 +74,8 @@ struct Client {
 impl EchoServer {
     /// A server for up to `connections_max` clients. All its memory is allocated here.
     pub fn new(connections_max: u32, stop: Stop, log: Option<Log<Event>>) -> Self {
-        Self { clients: vec![Client::default(); connections_max as usize], stop, stopping: false, lost: None, log }
+        let clients = vec![Client::default(); connections_max as usize];
+        Self { clients, open: 0, stop, stopping: false, lost: None, log }
     }
 
     /// Whether it was told to stop, or has nothing to listen on any more.
@@ -108,7 +110,8 @@ impl Handler for EchoServer {
     fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
         let peer = cx.peer(conn);
         self.clients[conn.slot()] = Client { peer, messages: 0 };
-        self.note(Event::Opened { peer, live: cx.live() });
+        self.open += 1;
+        self.note(Event::Opened { peer, open: self.open });
         if self.stopping {
             cx.close(conn);
         }
@@ -122,6 +125,7 @@ impl Handler for EchoServer {
 
     fn on_close(&mut self, _cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
         let Client { peer, messages } = std::mem::take(&mut self.clients[conn.slot()]);
+        self.open -= u32::from(report.was_open);
         self.note(Event::Closed { peer, report: *report, messages });
     }
 
@@ -144,7 +148,7 @@ impl Handler for EchoServer {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Opened { peer, live } => write!(f, "{} connected ({live} now)", Peer(peer)),
+            Event::Opened { peer, open } => write!(f, "{} connected ({open} now)", Peer(peer)),
             Event::Closed { peer, report, messages } => {
                 let CloseReport { reason, was_open, unsent, unconfirmed_after } = report;
                 if !was_open {

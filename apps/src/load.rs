@@ -53,7 +53,7 @@ impl Load {
     #[inline]
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let planned = self.planned(now);
-        (planned <= now && !self.is_over(planned)).then_some(planned)
+        (planned <= now && !self.is_over(planned, now)).then_some(planned)
     }
 
     /// Notes that the message [`Load::due`] spoke of was handed over.
@@ -70,7 +70,7 @@ impl Load {
 
     /// Whether nothing more is to be sent.
     pub fn exhausted(&self, now: Instant) -> bool {
-        self.is_over(self.planned(now))
+        self.is_over(self.planned(now), now)
     }
 
     /// When the first measured message was (planned to be) sent.
@@ -93,13 +93,32 @@ impl Load {
         }
     }
 
-    fn is_over(&self, planned: Instant) -> bool {
+    fn is_over(&self, planned: Instant, now: Instant) -> bool {
         match self.extent {
             Extent::Count(count) => self.sent >= self.warmup.saturating_add(count),
-            Extent::Span(span) => self.measured_from.is_some_and(|from| planned >= from + span),
+            Extent::Span(span) => self.measured_from.is_some_and(|from| {
+                let end = from + span;
+                planned >= end || now >= end + CATCH_UP
+            }),
+        }
+    }
+
+    /// Messages planned for a span that were not sent in it: the rate was too high for the peer or for this side.
+    pub fn unsent(&self) -> u64 {
+        match (self.extent, self.pace) {
+            (Extent::Span(span), Pace::Rate(per_second)) => {
+                let planned = (u128::from(span.get()) * u128::from(per_second)).div_ceil(1_000_000_000);
+                let planned = u64::try_from(planned).unwrap_or(u64::MAX);
+                planned.saturating_sub(self.sent.saturating_sub(self.warmup))
+            }
+            _ => 0,
         }
     }
 }
+
+/// After a span at a rate, messages that are late may still go out for so long. Without a limit, a run at ten times the
+/// possible rate would take ten times its span.
+const CATCH_UP: Nanos = Nanos::from_secs(1);
 
 /// `n` messages at `per_second`, in time. Computed from the start for each message, so no rounding adds up.
 fn offset(n: u64, per_second: u64) -> Nanos {
@@ -188,8 +207,25 @@ mod tests {
     #[test]
     fn a_span_at_a_rate_plans_every_message_in_it() {
         let mut load = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(1)), 10, at(0));
-        let sent = drain(&mut load, at(5_000 * MS));
+        let sent = drain(&mut load, at(1_500 * MS));
         assert_eq!(sent.iter().filter(|s| s.measured).count(), 1_000);
+    }
+
+    #[test]
+    fn a_rate_out_of_reach_ends_the_span_in_time_and_counts_what_was_not_sent() {
+        let mut load = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(2)), 0, at(0));
+        // One message each 10 ms is all that goes.
+        let mut now = 0;
+        while !load.exhausted(at(now)) {
+            assert!(load.due(at(now)).is_some());
+            load.sent(at(now));
+            now += 10 * MS;
+        }
+        assert_eq!(now, 3_000 * MS, "the span and a second to catch up");
+        assert_eq!(load.unsent(), 2_000 - 300);
+        let mut met = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(2)), 5, at(0));
+        drain(&mut met, at(2_500 * MS));
+        assert_eq!(met.unsent(), 0);
     }
 
     #[test]

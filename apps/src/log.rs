@@ -61,13 +61,10 @@ impl Printer {
 fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64, mut out: impl Write) {
     let mut told = 0;
     while let Ok(event) = events.recv() {
-        // A closed output is no reason to end a server.
-        let _ = writeln!(out, "{event}");
-        for more in events.try_iter() {
-            let _ = writeln!(out, "{more}");
-        }
+        // One write for each line: other threads and processes print to the same terminal. A closed output is no reason
+        // to end a server.
+        let _ = out.write_all(format!("{event}\n").as_bytes()).and_then(|()| out.flush());
         told = tell_dropped(dropped, told, &mut out);
-        let _ = out.flush();
     }
     tell_dropped(dropped, told, &mut out);
 }

@@ -17,6 +17,8 @@ pub struct Measure {
     pub sent_late: u64,
     /// Messages without a reply when the run ended.
     pub outstanding: u64,
+    /// Messages planned for the run that could not be sent in its time.
+    pub unsent: u64,
     /// Longest time from the start of one turn to the start of the next.
     pub turn_longest: Nanos,
     from: Option<Instant>,
@@ -34,6 +36,7 @@ impl Measure {
             service: Latencies::new(),
             sent_late: 0,
             outstanding: 0,
+            unsent: 0,
             turn_longest: Nanos::ZERO,
             from: None,
             until: Instant::ZERO,
@@ -70,8 +73,9 @@ impl Measure {
         }
     }
 
-    /// The run is over, with so many messages still out.
-    pub fn end(&mut self, stats: &Stats, outstanding: u64) {
+    /// The run is over, with so many messages still out and so many never sent.
+    pub fn end(&mut self, stats: &Stats, outstanding: u64, unsent: u64) {
+        self.unsent = unsent;
         self.outstanding = outstanding;
         self.stats_until = *stats;
         if self.from.is_none() {

@@ -71,16 +71,6 @@ pub enum Trouble {
         /// Bytes possible.
         max: u32,
     },
-    /// Connections that neither came up nor failed.
-    #[error("no progress for {waiting}: {open} of {connections} connections are up")]
-    NotConnected {
-        /// How long nothing happened.
-        waiting: Nanos,
-        /// Connections that are up.
-        open: u32,
-        /// Connections wanted.
-        connections: u32,
-    },
     /// Replies stay away.
     #[error(
         "no progress for {waiting}: {outstanding} messages without a reply on {silent} of {connections} connections; \

@@ -216,7 +216,7 @@ impl Pinger {
         if self.phase == Phase::Closing || self.phase == Phase::Done {
             return;
         }
-        self.measure.end(cx.stats(), self.outstanding);
+        self.measure.end(cx.stats(), self.outstanding, self.load.unsent());
         self.outcome = outcome;
         self.phase = Phase::Closing;
         cx.close_all();
@@ -237,13 +237,13 @@ impl Pinger {
         if waiting < self.plan.timeout {
             return None;
         }
-        let Plan { connections, .. } = self.plan;
         match self.phase {
-            Phase::Connecting => Some(Trouble::NotConnected { waiting, open: self.open, connections }),
             Phase::Running if self.outstanding > 0 || self.load.due(now).is_some() => {
                 let silent = self.conns.iter().filter(|peer| peer.window.in_flight() > 0).count() as u32;
+                let connections = self.plan.connections;
                 Some(Trouble::Stalled { waiting, outstanding: self.outstanding, silent, connections })
             }
+            // Each step of connecting and closing has a deadline in the engine.
             _ => None,
         }
     }
@@ -254,7 +254,6 @@ impl Handler for Pinger {
         self.conns[conn.slot()].conn = Some(conn);
         self.opening -= 1;
         self.open += 1;
-        self.last_progress = cx.now();
         if self.phase == Phase::Connecting {
             self.connect_more(cx);
             if self.open == self.plan.connections {
@@ -307,10 +306,7 @@ impl Handler for Pinger {
     fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
         let now = cx.now();
         match self.phase {
-            Phase::Connecting if self.begun == 0 => {
-                self.last_progress = now;
-                self.connect_more(cx);
-            }
+            Phase::Connecting if self.begun == 0 => self.connect_more(cx),
             Phase::Connecting => {}
             Phase::Running => {
                 self.measure.turn(now);
@@ -321,7 +317,6 @@ impl Handler for Pinger {
                     self.end(cx, Outcome::Complete);
                 }
             }
-            // The engine bounds how long closing takes: linger and drain each have a deadline.
             Phase::Closing if cx.live() == 0 => self.phase = Phase::Done,
             Phase::Closing | Phase::Done => return,
         }

@@ -34,6 +34,7 @@ pub struct PingReport {
     connections: u32,
     target_rate_per_s: Option<u64>,
     sent_late: Option<u64>,
+    planned_not_sent: Option<u64>,
     elapsed_ns: u64,
     rate_per_s: f64,
     latency_from: &'static str,
@@ -153,6 +154,7 @@ impl PingReport {
             connections: plan.connections,
             target_rate_per_s: rate,
             sent_late: rate.map(|_| measure.sent_late),
+            planned_not_sent: rate.map(|_| measure.unsent),
             elapsed_ns: measure.elapsed().get(),
             rate_per_s: measure.rate_per_s(),
             latency_from: if rate.is_some() { "planned send" } else { "send" },
@@ -181,11 +183,18 @@ impl fmt::Display for PingReport {
         table.row("warm-up", format!("{} before them, not counted", grouped(self.warmup_messages)));
         table.row("in flight", format!("{} on each of {} connections", self.depth, grouped(self.connections.into())));
         let rate = format!("{}/s over {}", grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
-        match (self.target_rate_per_s, self.sent_late) {
-            (Some(planned), Some(late)) => {
-                table.row("rate", format!("{rate} (planned {}/s, {} sent late)", grouped(planned), grouped(late)));
+        table.row("rate", rate);
+        if let (Some(planned), Some(late), Some(unsent)) =
+            (self.target_rate_per_s, self.sent_late, self.planned_not_sent)
+        {
+            table.row("planned rate", format!("{}/s, {} sent late", grouped(planned), grouped(late)));
+            if unsent > 0 {
+                let unsent = grouped(unsent);
+                table.row(
+                    "not sent",
+                    format!("{unsent} planned messages: the rate is out of reach, and so is their latency"),
+                );
             }
-            _ => table.row("rate", rate),
         }
         match self.service_ns {
             None => table.latency("latency", &self.latency_ns),

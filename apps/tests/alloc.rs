@@ -68,19 +68,25 @@ struct Marks {
     listening: AtomicBool,
     warm: AtomicBool,
     enough: AtomicBool,
+    done: AtomicBool,
 }
 
 #[test]
 #[ignore = "needs an RDMA device: ci/vm"]
-fn a_hundred_thousand_messages_allocate_nothing_on_either_side() {
+fn twenty_thousand_messages_allocate_nothing_on_either_side() {
     let (server, client) = lab_addresses();
     let server = SocketAddr::new(server, port());
     let marks = Marks::default();
     std::thread::scope(|threads| {
         let serving = threads.spawn(|| serve(server, &marks));
-        ping(server, SocketAddr::new(client, 0), &marks);
-        marks.enough.store(true, Ordering::Release);
+        let asking = threads.spawn(|| ping(server, SocketAddr::new(client, 0), &marks));
+        let asked = asking.join();
+        // Also when the client failed: the server must not wait for it.
+        for mark in [&marks.warm, &marks.enough, &marks.done] {
+            mark.store(true, Ordering::Release);
+        }
         serving.join().expect("the server's thread does not panic");
+        asked.expect("the client's thread does not panic");
     });
 }
 
@@ -93,8 +99,9 @@ fn serve(address: SocketAddr, marks: &Marks) {
     let answered = reactor.stats().messages_received;
     let (ran, calls) = counted(|| reactor.run(&mut server, |_| marks.enough.load(Ordering::Acquire)));
     ran.unwrap();
-    assert!(reactor.stats().messages_received > answered + 90_000, "the server was watched while it worked");
+    assert!(reactor.stats().messages_received > answered + 15_000, "the server was watched while it worked");
     assert_eq!(calls, 0, "calls of the allocator by the server's loop");
+    reactor.run(&mut server, |_| marks.done.load(Ordering::Acquire)).unwrap();
     reactor.close(&mut server).unwrap();
 }
 
@@ -109,7 +116,7 @@ fn ping(target: SocketAddr, source: SocketAddr, marks: &Marks) {
         depth: 8,
         message_bytes: 64,
         pace: Pace::Closed,
-        extent: Extent::Count(110_000),
+        extent: Extent::Count(23_000),
         warmup: 100,
         verify: true,
         raw: false,
@@ -121,12 +128,12 @@ fn ping(target: SocketAddr, source: SocketAddr, marks: &Marks) {
     let mut pinger = Pinger::new(plan, Stop::default(), None);
     reactor.run(&mut pinger, |pinger| pinger.replies() >= 1_000 || pinger.is_done()).unwrap();
     marks.warm.store(true, Ordering::Release);
-    let (ran, calls) = counted(|| reactor.run(&mut pinger, |pinger| pinger.replies() >= 101_000 || pinger.is_done()));
+    let (ran, calls) = counted(|| reactor.run(&mut pinger, |pinger| pinger.replies() >= 21_000 || pinger.is_done()));
     ran.unwrap();
     assert_eq!(calls, 0, "calls of the allocator by the client's loop");
     marks.enough.store(true, Ordering::Release);
     reactor.run(&mut pinger, Pinger::is_done).unwrap();
     let (outcome, measure) = pinger.into_results();
     assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(measure.response.count(), 110_000);
+    assert_eq!(measure.response.count(), 23_000);
 }

@@ -53,7 +53,7 @@ pub enum SetupError {
     #[error(transparent)]
     Queues(#[from] QueueError),
     /// The memory cannot be had.
-    #[error("{source} ({explanation})")]
+    #[error("{explanation}: {source}")]
     Memory {
         /// What was refused.
         source: ArenaError,
@@ -93,7 +93,8 @@ struct Tables {
 const LOCATE_LIMIT: Duration = Duration::from_secs(3);
 
 impl Setup {
-    /// Pins the calling thread and allocates everything that `options` ask for. The same thread has to run the loop.
+    /// Pins the calling thread and allocates everything that `options` ask for. The same thread has to run the loop. A
+    /// thread that is pinned already may use no other CPU than its own.
     ///
     /// Cost: tens of milliseconds, and the time the kernel takes to clear the memory.
     ///
@@ -221,8 +222,7 @@ fn pool_bytes(config: &Config, buffers: usize) -> usize {
 fn explain_memory(config: &Config, connections: u32, needs: &Needs) -> String {
     let per_connection = (needs.recv_buffers + needs.send_buffers) / needs.conns.max(1);
     format!(
-        "{connections} connections x {per_connection} buffers of {} bytes, which follow from depth {}; fewer connections, \
-         a smaller depth or a smaller largest message need less",
+        "{connections} connections x {per_connection} buffers of {} bytes (which follow from depth {})",
         config.message_bytes_max, config.depth
     )
 }

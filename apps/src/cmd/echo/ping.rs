@@ -8,6 +8,7 @@ use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan};
 use spinwire::report::{self, PingReport};
 use spinwire::signals::Stop;
+use spinwire_core::config::Timeouts;
 use spinwire_linux::cm::Endpoint;
 use spinwire_linux::runtime::{Options, Role, Setup};
 use spinwire_linux::verbs::Size;
@@ -34,6 +35,7 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         connections: args.connections,
         depth: Size::Asked(args.depth),
         message_bytes_max: args.size.max(1),
+        timeouts: Timeouts { connect: args.timeout.into(), ..Timeouts::default() },
         ..super::options(&args.core)?
     };
     let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source })).map_err(Failure::setup)?;
