@@ -130,7 +130,10 @@ impl VerbsControl<'_> {
         let call_failed = |cause| explain(address, cause);
         let mut id = CmId::new(&self.channel, Token::Listener(number).pack()).map_err(call_failed)?;
         id.bind(address).map_err(|error| explain(address, error.into()))?;
-        if let Some(error) = without_device(address) {
+        // Binding to an address without a device can succeed: 127.0.0.1 does.
+        if !id.has_device()
+            && let Some(error) = without_device(address)
+        {
             return Err(error);
         }
         id.listen(self.options.backlog).map_err(|error| explain(address, error.into()))?;

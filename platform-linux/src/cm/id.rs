@@ -141,6 +141,11 @@ impl CmId {
         self.raw.set_token(token);
     }
 
+    /// Whether it is bound to a device.
+    pub fn has_device(&self) -> bool {
+        self.raw.context().is_some()
+    }
+
     /// The device it is bound to, if it is to one.
     ///
     /// # Errors

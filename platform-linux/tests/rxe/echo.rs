@@ -206,7 +206,6 @@ fn nothing_is_left_after_many_connections_came_and_went() {
                 drive((server, &mut echo), (client, &mut caller), LIMIT, |echo, caller| {
                     caller.closed.len() == 1 && echo.closed.len() == 1
                 });
-                // Asking for the objects takes seconds in an emulated processor.
                 if round % 33 == 0 {
                     let now = (kernel_objects(), open_descriptors());
                     assert_eq!(*during.get_or_insert(now.clone()), now, "round {round}");

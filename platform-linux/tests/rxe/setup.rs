@@ -217,6 +217,7 @@ fn half_made_things_go_away_whatever_is_dropped_first() {
         let region = Region::register(queues.pd(), small_pages(1 << 16)).unwrap();
         let channel = Channel::open().unwrap();
         let (listener, id) = pair(&channel);
+        assert_ne!(kernel_objects(), objects, "the kernel counts what was made");
         match order {
             0 => drop((device, queues, region, channel, listener, id)),
             1 => drop((id, listener, channel, region, queues, device)),
