@@ -33,8 +33,9 @@ pub const SIGNAL_EVERY_MAX: u32 = 32;
 /// answer credit updates die out.
 const CONTROL_RECVS: u32 = 2;
 
-/// Send slots kept beyond the application's and the answers', for one credit update and one goodbye.
-const CONTROL_SLOTS: u32 = 2;
+/// Send slots kept for control messages beyond the unsignalled ones among them: a signalled credit update and the
+/// goodbye. So credit updates always come to one whose completion retires them.
+const CONTROL_SLOTS_EXTRA: u32 = 2;
 
 /// Sends an application may queue beyond `2 x depth`, so that a depth of 1 can leave a few sends unsignalled too.
 const APP_SLOTS_EXTRA: u32 = 5;
@@ -139,6 +140,8 @@ pub struct Sizing {
     pub recv_buffers: u32,
     /// Sends the application may have queued or unretired.
     pub app_slots: u32,
+    /// Control messages, credit updates and a goodbye, that may be queued or unretired.
+    pub control_slots: u32,
     /// Send queue slots, a power of two: application, answers in place (one per receive buffer), control.
     pub send_slots: u32,
     /// Send buffers per connection: one for each application slot.
@@ -158,8 +161,9 @@ impl Sizing {
         let recv_posted = depth + CONTROL_RECVS;
         let recv_buffers = recv_posted + depth + signal_every;
         let app_slots = 2 * depth + APP_SLOTS_EXTRA;
-        let send_slots = (app_slots + recv_buffers + CONTROL_SLOTS).next_power_of_two();
-        Self { recv_posted, recv_buffers, app_slots, send_slots, send_buffers: app_slots, signal_every }
+        let control_slots = signal_every + CONTROL_SLOTS_EXTRA;
+        let send_slots = (app_slots + recv_buffers + control_slots).next_power_of_two();
+        Self { recv_posted, recv_buffers, app_slots, control_slots, send_slots, send_buffers: app_slots, signal_every }
     }
 }
 
@@ -174,7 +178,8 @@ mod tests {
         for depth in 1..=DEPTH_MAX {
             let s = Sizing::of(depth);
             assert!(s.send_slots.is_power_of_two());
-            assert!(s.send_slots >= s.app_slots + s.recv_buffers + CONTROL_SLOTS);
+            assert!(s.send_slots >= s.app_slots + s.recv_buffers + s.control_slots);
+            assert!(s.control_slots > s.signal_every + 1, "an update that may be sent is signalled in time: {s:?}");
             assert!(
                 depth + s.signal_every < s.app_slots + 1,
                 "a window and the unsignalled tail fill the queue: {s:?}"

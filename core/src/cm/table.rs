@@ -145,7 +145,7 @@ pub fn next(state: State, input: Input) -> Option<Row> {
         // Connected, sent and gone before its ESTABLISHED was seen: what it sent is still delivered.
         (S::Accepting, I::Disconnected | I::WorkFailed | I::PeerFault) => (S::Draining, &[Disconnect]),
 
-        (S::Opening | S::Requested, I::LocalClose | I::StepFailed) => (S::Closed, &[Release]),
+        (S::Opening | S::Requested, I::LocalClose | I::DeviceRemoval | I::DeviceFatal) => (S::Closed, &[Release]),
         (
             S::AddrResolving | S::RouteResolving | S::Connecting | S::Accepting,
             I::AddrError
@@ -165,7 +165,9 @@ pub fn next(state: State, input: Input) -> Option<Row> {
         (S::Established, I::LocalClose) => (S::Lingering, &[Goodbye]),
         (
             S::Established,
-            I::Disconnected
+            // Has a deadline only after the peer's goodbye, when nothing but its disconnect can follow.
+            I::Deadline
+            | I::Disconnected
             | I::Unreachable
             | I::ConnectError
             | I::Rejected
@@ -187,7 +189,8 @@ pub fn next(state: State, input: Input) -> Option<Row> {
             | I::PeerFault
             | I::StepFailed,
         ) => (S::Draining, &[Disconnect]),
-        (S::Draining, I::Drained | I::Deadline | I::StepFailed) => (S::Closed, &[Release]),
+        // A disconnect that failed changes nothing: what has arrived is still delivered until the deadline.
+        (S::Draining, I::Drained | I::Deadline) => (S::Closed, &[Release]),
         (S::Established | S::Lingering | S::Draining, I::DeviceRemoval) => (S::Closed, &[Release]),
 
         _ => return None,

@@ -71,17 +71,20 @@ pub struct Credits {
     owed: u32,
     /// Of these, whether any was used by data.
     owed_for_data: bool,
+    /// The same of the receives that are used and not posted again yet.
+    used_by_data: bool,
     /// Own receives in all.
     own_window: u32,
 }
 
 impl Credits {
     /// No counting: the peer is not a Spinwire.
-    pub const RAW: Self = Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, own_window: 0 };
+    pub const RAW: Self =
+        Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
 
     /// The peer has posted `window` receives, this side `own_window`.
     pub const fn new(window: u32, own_window: u32) -> Self {
-        Self { available: window, window, owed: 0, owed_for_data: false, own_window }
+        Self { available: window, window, owed: 0, owed_for_data: false, used_by_data: false, own_window }
     }
 
     /// Data messages that may be sent now.
@@ -126,8 +129,9 @@ impl Credits {
     /// Own receives were posted again.
     #[inline]
     pub fn owe(&mut self, posted: u32) {
-        if self.window != 0 {
+        if self.window != 0 && posted > 0 {
             self.owed += posted;
+            self.owed_for_data |= core::mem::take(&mut self.used_by_data);
         }
     }
 
@@ -139,7 +143,7 @@ impl Credits {
     /// A data message used one of the own receives: it is worth an update.
     #[inline]
     pub fn used_by_data(&mut self) {
-        self.owed_for_data = true;
+        self.used_by_data = true;
     }
 
     /// The peer gave `got` credits.

@@ -32,6 +32,10 @@ pub struct Conn {
     pub(crate) state: State,
     /// When the state gives up; [`Instant::NEVER`] for none.
     pub(crate) deadline: Instant,
+    /// The deadline was put off, because the loop was behind.
+    pub(crate) extended: bool,
+    /// When the application's close was taken up.
+    pub(crate) lingers_since: Instant,
     /// The first cause of its end.
     pub(crate) reason: Option<CloseReason>,
     /// See [`CloseReport`](crate::cm::reason::CloseReport).
@@ -68,6 +72,8 @@ impl Conn {
                 Origin::Request(_) => State::Requested,
             },
             deadline: Instant::NEVER,
+            extended: false,
+            lingers_since: Instant::NEVER,
             reason: None,
             unconfirmed_after: None,
             sends: SendQueue::default(),

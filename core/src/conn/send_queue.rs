@@ -25,12 +25,14 @@ pub struct SendQueue {
     unsignaled: u32,
     /// The application's sends that are not retired.
     app: u32,
+    /// Control messages that are not retired.
+    control: u32,
 }
 
 impl SendQueue {
     /// A ring whose counters start at `start`; tests start them near the wrap.
     pub const fn starting_at(start: u32) -> Self {
-        Self { retired: start, posted: start, tail: start, unsignaled: 0, app: 0 }
+        Self { retired: start, posted: start, tail: start, unsignaled: 0, app: 0, control: 0 }
     }
 
     /// Sends that wait for the flush.
@@ -53,6 +55,11 @@ impl SendQueue {
         self.app
     }
 
+    /// Control messages that are not retired.
+    pub const fn control(&self) -> u32 {
+        self.control
+    }
+
     /// The sequence number of the oldest gathered send.
     pub const fn post_seq(&self) -> u32 {
         self.posted
@@ -65,9 +72,8 @@ impl SendQueue {
     #[inline]
     pub fn push(&mut self, ring: &mut [SendWr], wr: SendWr) {
         assert!((self.occupied() as usize) < ring.len(), "a send queue took more than its slots");
-        if wr.is_app() {
-            self.app += 1;
-        }
+        self.app += u32::from(wr.is_app());
+        self.control += u32::from(wr.buf.is_none());
         ring[slot(self.tail, ring.len())] = wr;
         self.tail = self.tail.wrapping_add(1);
     }
@@ -138,9 +144,8 @@ impl SendQueue {
             self.posted = self.posted.wrapping_add(1);
         }
         self.retired = self.retired.wrapping_add(1);
-        if wr.is_app() {
-            self.app -= 1;
-        }
+        self.app -= u32::from(wr.is_app());
+        self.control -= u32::from(wr.buf.is_none());
         wr
     }
 }

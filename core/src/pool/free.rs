@@ -29,6 +29,17 @@ pub struct Pool<'m> {
     memory: PhantomData<&'m mut [u8]>,
 }
 
+/// Where a pool's buffers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// With the device.
+    pub(crate) lent: u32,
+    /// Of these, on behalf of a connection that is no more.
+    pub(crate) lent_by_dead: u32,
+    /// Not in exactly one place; 0, or a sign that some are not.
+    pub(crate) twice_or_lost: u32,
+}
+
 // SAFETY: the pool owns the exclusive borrow of its memory and its slots, both of which may move between threads.
 unsafe impl Send for Pool<'_> {}
 
@@ -161,6 +172,23 @@ impl<'m> Pool<'m> {
             }
         }
         count
+    }
+
+    /// Who holds what, while the program itself holds nothing. Walks the whole pool.
+    pub(crate) fn holding(&self, is_live: impl Fn(ConnId) -> bool) -> Holding {
+        let lenders = self.slots.iter().map(|slot| ConnId::from_bits(slot.lender));
+        let lent = lenders.clone().flatten().count() as u32;
+        let lent_by_dead = lenders.clone().flatten().filter(|&lender| !is_live(lender)).count() as u32;
+        let free = self.slots[..self.free as usize].iter().map(|slot| slot.free);
+        let free_but_lent = free.clone().filter(|&index| self.slots[index as usize].lender != 0).count() as u32;
+        // Each number once: told by count, sum and sum of squares, without memory to tick them off in.
+        let sums = |indices: &mut dyn Iterator<Item = u64>| {
+            indices.fold((0, 0, 0), |(count, sum, squares), n| (count + 1, sum + n, squares + n * n))
+        };
+        let lent_indices = lenders.enumerate().filter(|(_, lender)| lender.is_some()).map(|(index, _)| index as u64);
+        let found = sums(&mut free.map(u64::from).chain(lent_indices));
+        let missing = found != sums(&mut (0..self.slots.len() as u64));
+        Holding { lent, lent_by_dead, twice_or_lost: free_but_lent + u32::from(missing) }
     }
 
     fn is_ours(&self, buf: &Buf<'m>) -> bool {

@@ -21,4 +21,5 @@ mod buf;
 mod free;
 
 pub use buf::{Buf, Direction, Lease};
+pub(crate) use free::Holding;
 pub use free::{Pool, PoolError, PoolSlot};

@@ -12,7 +12,7 @@ use crate::fabric::SendWr;
 use crate::id::ConnId;
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 
 #[derive(Debug)]
 pub(super) struct Core<'m> {
@@ -179,6 +179,15 @@ impl<'m> Core<'m> {
                 self.request_close(id);
             }
         }
+    }
+
+    /// Gives a connection another `limit` from now, if it had none in this state yet.
+    pub(super) fn extend_once(&mut self, id: ConnId, limit: Nanos) -> bool {
+        let deadline = self.now + limit;
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.extended) else { return false };
+        conn.extended = true;
+        self.set_deadline(id, deadline);
+        true
     }
 
     pub(super) fn set_deadline(&mut self, id: ConnId, deadline: Instant) {

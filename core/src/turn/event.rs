@@ -1,6 +1,6 @@
 //! Step 4 and 5: connection events and deadlines.
 
-use super::{Cx, EVENTS_PER_TURN, Engine, Handler, Request, Verdict};
+use super::{Cx, EVENTS_PER_TURN, Engine, Handler, RELEASES_PER_TURN, Request, Verdict};
 use crate::cm::event::{CmEvent, CmEventKind, Target};
 use crate::cm::hello::{Hello, Refusal};
 use crate::cm::reason::CloseReason;
@@ -25,6 +25,7 @@ impl<C: Control> Engine<'_, C> {
                 Target::Device => self.device_event(handler, event.kind),
             }
         }
+        self.behind = true;
         true
     }
 
@@ -120,6 +121,9 @@ impl<C: Control> Engine<'_, C> {
     }
 
     /// One comparison while no deadline has passed; then a walk over the live connections.
+    ///
+    /// A turn that left something in its queues gives the limit once more: after the loop was away for long, what a
+    /// connection waits for may be in there.
     pub(super) fn deadlines<H: Handler>(&mut self, handler: &mut H) -> bool {
         let now = self.core.now;
         if now < self.core.next_deadline {
@@ -129,16 +133,18 @@ impl<C: Control> Engine<'_, C> {
         for place in (0..self.core.conns.live()).rev() {
             let Some(id) = self.core.conns.live_at(place) else { continue };
             let Some(conn) = self.core.conns.get(id) else { continue };
-            let (state, deadline) = (conn.state, conn.deadline);
-            if now < deadline {
+            let (step, deadline, goodbye) = (conn.state, conn.deadline, conn.goodbye);
+            // While established only a peer that said goodbye is waited for: its linger time, taken to be ours.
+            let limit = self.limit_of(step).unwrap_or(self.core.config.timeouts.linger);
+            if now < deadline || self.releases >= RELEASES_PER_TURN {
                 self.core.next_deadline = self.core.next_deadline.min(deadline);
                 continue;
             }
-            let Some(limit) = self.limit_of(state) else { continue };
-            if let (State::Lingering, Some(conn)) = (state, self.core.conns.get_mut(id)) {
-                conn.unconfirmed_after = Some(limit);
+            if self.behind && self.core.extend_once(id, limit) {
+                continue;
             }
-            self.feed(handler, id, Input::Deadline, Some(CloseReason::TimedOut { step: state, limit }));
+            let reason = if goodbye { CloseReason::Peer } else { CloseReason::TimedOut { step, limit } };
+            self.feed(handler, id, Input::Deadline, Some(reason));
         }
         true
     }

@@ -1,10 +1,10 @@
 //! Step 6: what was gathered in this turn goes out, one chain and one doorbell per connection.
 
-use super::{Core, Engine, Handler};
+use super::{Core, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
-use crate::config::BATCH_MAX;
-use crate::conn::{Credits, Imm, MessageKind};
+use crate::config::{BATCH_MAX, Sizing};
+use crate::conn::{Conn, Credits, Imm, MessageKind};
 use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
 use crate::id::{ConnId, WorkId, WorkKind};
 
@@ -27,7 +27,12 @@ impl<C: Control> Engine<'_, C> {
     fn wishes<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.core.conns.get(id) else { return };
         let (state, close_asked) = (conn.state, conn.close_asked);
-        if close_asked && !matches!(state, State::Lingering | State::Draining) {
+        if close_asked
+            && !matches!(state, State::Established | State::Lingering | State::Draining)
+            && self.releases >= RELEASES_PER_TURN
+        {
+            self.core.dirty.mark(id.slot());
+        } else if close_asked && !matches!(state, State::Lingering | State::Draining) {
             self.feed(handler, id, Input::LocalClose, Some(CloseReason::Local));
         } else if state == State::Opening {
             self.feed(handler, id, Input::Start, None);
@@ -95,8 +100,7 @@ impl<C: Control> Engine<'_, C> {
         }
         // Data that goes out anyway carries the credits.
         let data_goes = conn.sends.gathered() > 0 && conn.credits.for_data() > 0;
-        let up = matches!(conn.state, State::Established | State::Lingering);
-        if up && !data_goes && conn.credits.update_is_due() && conn.credits.for_control() {
+        if !data_goes && update_goes(conn, &self.core.sizing) {
             self.core.queue_control(id, MessageKind::Credit);
             self.core.stats.credit_messages += 1;
         }
@@ -142,7 +146,7 @@ impl<C: Control> Engine<'_, C> {
             result?;
             wanted -= taken;
         }
-        if conn.credits.update_is_due() {
+        if update_goes(conn, sizing) {
             dirty.mark(id.slot());
         }
         Ok(())
@@ -166,6 +170,19 @@ impl<C: Control> Engine<'_, C> {
 }
 
 const ENOBUFS: i32 = 105;
+
+/// Whether a credit update is due and can go. Not to a peer that has said goodbye, and not behind the own goodbye: it
+/// would serve nobody, and the linger would wait for its completion.
+fn update_goes(conn: &Conn, sizing: &Sizing) -> bool {
+    let wanted = match conn.state {
+        State::Established => !conn.goodbye,
+        State::Lingering => !conn.goodbye && conn.sends.gathered() > 0,
+        _ => false,
+    };
+    // One slot is the goodbye's. A completion that frees another brings us here again.
+    let room = conn.sends.control() + 1 < sizing.control_slots;
+    wanted && room && conn.credits.update_is_due() && conn.credits.for_control()
+}
 
 /// Takes a credit for `wr` and writes the credits given into its immediate data; `false` when there is none to take.
 fn spend(credits: &mut Credits, wr: &mut SendWr) -> bool {

@@ -4,6 +4,7 @@
 //! handled afterwards, handlers only note down what they want, and everything goes out in the last step. So there is no
 //! recursion, and no handler is entered from within a handler.
 
+mod audit;
 mod core_state;
 mod cx;
 mod dirty;
@@ -15,6 +16,7 @@ mod receive;
 mod send;
 mod step;
 
+pub use audit::AuditError;
 use core_state::Core;
 pub use cx::{ConnectError, Cx, SendError};
 pub use dirty::DirtySlot;
@@ -31,6 +33,9 @@ use crate::time::Instant;
 /// devices: more in one turn would starve the data path.
 const EVENTS_PER_TURN: usize = 4;
 
+/// Connections released in one turn, as far as their number is the engine's to choose: for the same reason.
+const RELEASES_PER_TURN: u32 = 4;
+
 /// A run-to-completion engine: everything one pinned core owns.
 ///
 /// It is driven by calling [`Engine::turn`] again and again from one thread. Time never goes backwards between turns.
@@ -40,6 +45,10 @@ pub struct Engine<'m, C: Control> {
     control: C,
     fabric: C::Fabric,
     worked: bool,
+    /// This turn left something in a queue: what is in there may be what a deadline waits for.
+    behind: bool,
+    /// Connections released in this turn.
+    releases: u32,
 }
 
 impl<'m, C: Control> Engine<'m, C> {
@@ -48,7 +57,7 @@ impl<'m, C: Control> Engine<'m, C> {
     /// # Errors
     /// A configured value is out of range, or some memory is too short; says which.
     pub fn new(config: Config, memory: Memory<'m>, control: C, fabric: C::Fabric) -> Result<Self, SetupError> {
-        Ok(Self { core: Core::new(config, memory)?, control, fabric, worked: false })
+        Ok(Self { core: Core::new(config, memory)?, control, fabric, worked: false, behind: false, releases: 0 })
     }
 
     /// One turn. Returns whether there was anything to do. Never blocks.
@@ -57,6 +66,7 @@ impl<'m, C: Control> Engine<'m, C> {
     /// When `now` is earlier than in the turn before.
     pub fn turn<H: Handler>(&mut self, now: Instant, handler: &mut H) -> bool {
         self.stamp(now);
+        (self.behind, self.releases) = (false, 0);
         let mut worked = self.receive(handler);
         worked |= self.complete_sends(handler);
         worked |= self.connection_events(handler);

@@ -1,10 +1,10 @@
 //! Step 1: receive completions become messages.
 
-use super::{Answer, Cx, Engine, Handler};
+use super::{Answer, Cx, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
-use crate::conn::{Imm, MessageKind};
+use crate::conn::{Credits, Imm, MessageKind};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome};
 use crate::id::{ConnId, WorkKind};
 use crate::pool::Buf;
@@ -15,6 +15,7 @@ impl<'m, C: Control> Engine<'m, C> {
         let mut batch = Batch::new();
         self.fabric.poll_recv(&mut batch);
         self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        self.behind |= batch.is_full();
         for completion in &batch {
             self.received(handler, completion);
         }
@@ -49,25 +50,19 @@ impl<'m, C: Control> Engine<'m, C> {
     fn arrived<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, bytes: u32, imm: Option<u32>) {
         let fault = match self.read_message(id, &buf, bytes, imm) {
             Ok(MessageKind::Data) => return self.deliver(handler, id, buf, bytes),
-            Ok(MessageKind::Credit) => None,
-            Ok(MessageKind::Goodbye) => {
-                if let Some(conn) = self.core.conns.get_mut(id) {
-                    conn.goodbye = true;
-                    // With many connections the disconnect can be seen first: the goodbye waits in a later batch.
-                    if conn.reason == Some(CloseReason::PeerGone) {
-                        conn.reason = Some(CloseReason::Peer);
-                    }
+            Ok(kind) => {
+                self.core.recv_pool.release(buf);
+                // Any message proves that the peer is up.
+                self.peer_is_up(handler, id);
+                if kind == MessageKind::Goodbye {
+                    self.goodbye(id);
                 }
-                None
+                return;
             }
-            Err(fault) => Some(fault),
+            Err(fault) => fault,
         };
         self.core.recv_pool.release(buf);
-        match fault {
-            Some(fault) => self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault))),
-            // Any message proves that the peer is up.
-            None => self.peer_is_up(handler, id),
-        }
+        self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
     }
 
     /// Checks what came and books its credits.
@@ -82,10 +77,12 @@ impl<'m, C: Control> Engine<'m, C> {
             return Err(ProtocolError::TooLong { got: bytes, max: buf.len() as u32 });
         }
         let Some(conn) = self.core.conns.get_mut(id) else { return Err(ProtocolError::Early) };
-        if conn.state == State::Connecting {
+        let raw = self.core.config.mode == Mode::Raw;
+        // Without the peer's hello nothing it says can be checked, also when the answer came but was not a hello.
+        if conn.state == State::Connecting || (!raw && conn.credits == Credits::RAW) {
             return Err(ProtocolError::Early);
         }
-        if self.core.config.mode == Mode::Raw {
+        if raw {
             return Ok(MessageKind::Data);
         }
         let message = imm.and_then(Imm::from_bits).ok_or(ProtocolError::Imm { imm })?;
@@ -101,19 +98,30 @@ impl<'m, C: Control> Engine<'m, C> {
 
     fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, mut buf: Buf<'m>, bytes: u32) {
         self.peer_is_up(handler, id);
-        // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
-        self.report_open(handler, id);
         let wanted = self.core.conns.get(id).is_some_and(|conn| !conn.close_asked && still_delivers(conn.reason));
         if !wanted {
             self.core.stats.messages_after_close += 1;
             return self.core.recv_pool.release(buf);
         }
+        // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
+        self.report_open(handler, id);
         self.core.stats.messages_received += 1;
         self.core.stats.bytes_received += u64::from(bytes);
         let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
         match answer {
             Answer::None => self.core.recv_pool.release(buf),
             Answer::InPlace(len) => self.core.queue_answer(id, buf, len),
+        }
+    }
+
+    /// The peer closes: it disconnects as soon as it knows that this arrived. Should that event get lost, or the peer
+    /// with it, a deadline ends the connection.
+    fn goodbye(&mut self, id: ConnId) {
+        let deadline = self.core.now + self.core.config.timeouts.linger;
+        let Some(conn) = self.core.conns.get_mut(id) else { return };
+        conn.goodbye = true;
+        if conn.state == State::Established {
+            self.core.set_deadline(id, deadline);
         }
     }
 
@@ -127,8 +135,13 @@ impl<'m, C: Control> Engine<'m, C> {
     /// Ends the drain once every posted receive is back. Asked at the end of a turn, so that the send completion that
     /// tells why a queue pair broke is seen before the flushed receives end the connection.
     pub(super) fn check_drained<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
-        if self.core.conns.get(id).is_some_and(|conn| conn.state == State::Draining && conn.recv_posted == 0) {
+        if !self.core.conns.get(id).is_some_and(|conn| conn.state == State::Draining && conn.recv_posted == 0) {
+            return;
+        }
+        if self.releases < RELEASES_PER_TURN {
             self.feed(handler, id, Input::Drained, None);
+        } else {
+            self.core.dirty.mark(id.slot());
         }
     }
 }

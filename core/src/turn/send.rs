@@ -12,6 +12,7 @@ impl<C: Control> Engine<'_, C> {
         let mut batch = Batch::new();
         self.fabric.poll_send(&mut batch);
         self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        self.behind |= batch.is_full();
         for completion in &batch {
             self.sent(handler, completion);
         }

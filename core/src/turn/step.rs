@@ -1,6 +1,7 @@
 //! Carries out what the transition table says.
 
 use super::{Core, Cx, Engine, Handler};
+use crate::cm::event::CmEventKind;
 use crate::cm::hello::{Encoded, Hello};
 use crate::cm::reason::{CloseReason, CloseReport};
 use crate::cm::table::{self, Input, State, Step};
@@ -15,13 +16,21 @@ impl<C: Control> Engine<'_, C> {
     /// this ends it; the first one stays.
     pub(super) fn feed<H: Handler>(&mut self, handler: &mut H, id: ConnId, input: Input, reason: Option<CloseReason>) {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
-        note_reason(conn, reason);
         let from = conn.state;
-        let Some(row) = table::next(from, input) else {
+        let row = table::next(from, input);
+        // What is of no consequence ends nothing, but while draining it may name the cause.
+        if row.is_some() || from == State::Draining {
+            note_reason(conn, reason);
+        }
+        let Some(row) = row else {
             self.core.stats.events_ignored += 1;
             return;
         };
+        if from == State::Lingering && input != Input::SendsDone && conn.sends.occupied() > 0 {
+            conn.unconfirmed_after = Some(self.core.now.since(conn.lingers_since));
+        }
         conn.state = row.to;
+        conn.extended &= row.to == from;
         if row.to != from {
             let deadline = self.limit_of(row.to).map_or(Instant::NEVER, |limit| self.core.now + limit);
             self.core.set_deadline(id, deadline);
@@ -55,6 +64,7 @@ impl<C: Control> Engine<'_, C> {
                 return Ok(());
             }
             (Step::Goodbye, _) => {
+                conn.lingers_since = self.core.now;
                 conn.goodbye_due = self.core.config.mode == Mode::Spinwire;
                 self.core.dirty.mark(id.slot());
                 return Ok(());
@@ -98,14 +108,20 @@ impl<C: Control> Engine<'_, C> {
 
     /// The end: queue pair, then id; then the device touches nothing any more and every buffer comes home.
     fn release<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        self.releases += 1;
         // Both cope with what was never made, and there is nothing left to do about a failure: it is counted below.
         for action in [Action::DestroyQp, Action::DestroyId] {
             let failed = self.perform(id, action).is_err();
             self.core.stats.releases_failed += u64::from(failed);
         }
         let Some(conn) = self.core.conns.get(id) else { return };
+        let reason = match conn.reason.unwrap_or(CloseReason::Local) {
+            // The event, or a send that came too late, was seen before the goodbye that explains it.
+            CloseReason::PeerGone | CloseReason::Completion { .. } if conn.goodbye => CloseReason::Peer,
+            reason => reason,
+        };
         let report = CloseReport {
-            reason: conn.reason.unwrap_or(CloseReason::Local),
+            reason,
             was_open: conn.opened,
             unsent: conn.sends.gathered(),
             unconfirmed_after: conn.unconfirmed_after,
@@ -124,16 +140,24 @@ impl<C: Control> Engine<'_, C> {
 }
 
 /// Keeps the first reason. A flushed completion is the exception: it only says that something broke the queue pair, and
-/// what did may be seen a moment later on the other queue or as an event.
+/// what did may be seen a moment later on the other queue or as an event. (A flush that a close or a lost peer causes
+/// itself comes while draining and never gets here.)
 fn note_reason(conn: &mut Conn, reason: Option<CloseReason>) {
-    let flushed = |reason: &CloseReason| matches!(reason, CloseReason::Completion { status, .. } if *status == WcStatus::WR_FLUSH_ERR);
-    let (Some(new), ends) = (reason, conn.state != State::Closed) else { return };
-    let open = match &conn.reason {
-        None => true,
-        // The flush that a local close or a lost peer causes itself comes while draining and never gets here.
-        Some(old) => flushed(old) && !matches!(new, CloseReason::TimedOut { .. }),
-    };
-    if open && ends {
+    let Some(new) = reason else { return };
+    if conn.reason.is_none_or(|old| is_flush(&old) && names_the_cause(&new)) {
         conn.reason = Some(new);
+    }
+}
+
+fn is_flush(reason: &CloseReason) -> bool {
+    matches!(reason, CloseReason::Completion { status: WcStatus::WR_FLUSH_ERR, .. })
+}
+
+fn names_the_cause(reason: &CloseReason) -> bool {
+    match reason {
+        CloseReason::Completion { .. } => !is_flush(reason),
+        CloseReason::Event { event, .. } => *event == CmEventKind::Unreachable,
+        CloseReason::Peer | CloseReason::PeerGone | CloseReason::DeviceRemoved | CloseReason::DeviceFatal => true,
+        _ => false,
     }
 }
