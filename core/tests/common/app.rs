@@ -1,0 +1,267 @@
+//! An application that keeps a book of everything it sends, and checks everything it gets against the far side's book.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use spinwire_core::cm::reason::{CloseReason, CloseReport};
+use spinwire_core::id::ConnId;
+use spinwire_core::turn::{Answer, Cx, Handler, SendError};
+
+use super::net::Net;
+use super::random::Random;
+
+/// What every application on the net has sent: by node and connection, in order.
+#[derive(Clone, Default)]
+pub struct Book(Rc<RefCell<HashMap<(usize, u64), Sent>>>);
+
+type Sent = VecDeque<Vec<u8>>;
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    InPlace,
+    Copy,
+    Mixed,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Messages to send on each connection.
+    pub count: u32,
+    /// Of a thousand, how many ask for an answer; the others are one-way.
+    pub requests: u32,
+    /// Requests that may wait for their answers.
+    pub window: u32,
+    /// Longest message in bytes; all lengths down to 0 are used unless `fixed`.
+    pub bytes_max: u32,
+    pub style: Style,
+    /// Close when this many messages have been sent and every answer is there.
+    pub close_when_done: bool,
+    /// Close straight after the last send, in the same callback.
+    pub close_at_once: bool,
+}
+
+impl Plan {
+    /// Sends nothing of its own; answers in place.
+    pub const SILENT: Plan = Plan {
+        count: 0,
+        requests: 0,
+        window: 0,
+        bytes_max: 1,
+        style: Style::InPlace,
+        close_when_done: false,
+        close_at_once: false,
+    };
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            count: 20,
+            requests: 1_000,
+            window: 1,
+            bytes_max: 64,
+            style: Style::InPlace,
+            close_when_done: false,
+            close_at_once: false,
+        }
+    }
+}
+
+/// One connection, as the application sees it.
+#[derive(Debug, Default)]
+pub struct View {
+    pub opened: bool,
+    pub closed: Option<CloseReport>,
+    pub close_asked: bool,
+    pub sent: u32,
+    pub asked: u32,
+    pub answered: u32,
+    pub received: u64,
+    /// WouldBlock was seen and on_writable has not come.
+    pub blocked: bool,
+    /// Answers (by copy) that found the queue full.
+    pub owed: VecDeque<Vec<u8>>,
+}
+
+pub struct App {
+    pub node: usize,
+    pub plan: Plan,
+    pub conns: HashMap<u64, View>,
+    pub refused: u32,
+    /// Every so many messages the answer goes by copy, for [`Style::Mixed`].
+    random: Random,
+    net: Net,
+    book: Book,
+}
+
+/// First byte of a message: what it is. A message of no bytes is one-way.
+const ONE_WAY: u8 = 0;
+const REQUEST: u8 = 1;
+const ANSWER: u8 = 2;
+
+impl App {
+    pub fn new(node: usize, net: &Net, book: &Book, plan: Plan) -> Self {
+        let random = Random(node as u64 + 77);
+        Self { node, plan, conns: HashMap::new(), refused: 0, random, net: net.clone(), book: book.clone() }
+    }
+
+    pub fn view(&self, conn: ConnId) -> &View {
+        &self.conns[&conn.to_bits()]
+    }
+
+    pub fn reason(&self, conn: ConnId) -> Option<CloseReason> {
+        self.conns.get(&conn.to_bits())?.closed.map(|report| report.reason)
+    }
+
+    /// The first connection that was opened or ended here: the only one, in a test of two.
+    pub fn only(&self) -> &View {
+        self.conns.values().next().expect("a connection")
+    }
+
+    /// All that was planned has been done on the connections that are open.
+    pub fn done(&self) -> bool {
+        let open = self.conns.values().filter(|view| view.opened && view.closed.is_none() && !view.close_asked);
+        open.into_iter().all(|view| view.sent >= self.plan.count && view.answered == view.asked && view.owed.is_empty())
+    }
+
+    pub fn closed(&self) -> usize {
+        self.conns.values().filter(|view| view.closed.is_some()).count()
+    }
+
+    /// Sends what is due until the queue or the plan is full.
+    pub fn go_on(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let plan = self.plan;
+        loop {
+            let view = self.conns.entry(conn.to_bits()).or_default();
+            if view.blocked || view.close_asked || view.closed.is_some() {
+                return;
+            }
+            if let Some(answer) = view.owed.front().cloned() {
+                if !self.send(cx, conn, &answer) {
+                    return;
+                }
+                self.view_mut(conn).owed.pop_front();
+                continue;
+            }
+            let waiting = view.asked - view.answered;
+            if view.sent >= plan.count {
+                if plan.close_at_once || (plan.close_when_done && waiting == 0) {
+                    view.close_asked = true;
+                    cx.close(conn);
+                }
+                return;
+            }
+            let is_request = self.random.chance(plan.requests);
+            if is_request && waiting >= plan.window {
+                return;
+            }
+            let len = if is_request { 1 } else { 0 } + self.random.below(u64::from(plan.bytes_max)) as usize;
+            let mut bytes: Vec<u8> = (0..len).map(|_| self.random.next() as u8).collect();
+            if let Some(first) = bytes.first_mut() {
+                *first = if is_request { REQUEST } else { ONE_WAY };
+            }
+            if !self.send(cx, conn, &bytes) {
+                return;
+            }
+            let view = self.view_mut(conn);
+            view.sent += 1;
+            view.asked += u32::from(is_request);
+        }
+    }
+
+    fn view_mut(&mut self, conn: ConnId) -> &mut View {
+        self.conns.entry(conn.to_bits()).or_default()
+    }
+
+    fn note(&self, conn: ConnId, bytes: &[u8]) {
+        self.book.0.borrow_mut().entry((self.node, conn.to_bits())).or_default().push_back(bytes.to_vec());
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, bytes: &[u8]) -> bool {
+        match cx.send(conn, bytes) {
+            Ok(()) => {
+                self.note(conn, bytes);
+                true
+            }
+            Err(SendError::WouldBlock) => {
+                self.view_mut(conn).blocked = true;
+                false
+            }
+            Err(SendError::NotOpen) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Handler for App {
+    fn on_refused(&mut self, _: &spinwire_core::turn::Request, _: &spinwire_core::cm::hello::Refusal) {
+        self.refused += 1;
+    }
+
+    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let view = self.view_mut(conn);
+        assert!(!view.opened && view.closed.is_none(), "{conn} was opened twice, or after its end");
+        view.opened = true;
+        self.go_on(cx, conn);
+    }
+
+    fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
+        let view = self.view_mut(conn);
+        assert!(view.opened && view.closed.is_none() && !view.close_asked, "a message outside of {conn}'s life");
+        view.received += 1;
+        if self.net.with_end(self.node, conn, |end| end.hostile) == Some(true) {
+            return Answer::None;
+        }
+        let from = self.net.peer_of(self.node, conn).expect("a far side");
+        let expected = self.book.0.borrow_mut().get_mut(&from).and_then(VecDeque::pop_front);
+        assert_eq!(expected.as_deref(), Some(&*message), "node {}, {conn}: lost, doubled or changed", self.node);
+        let mut answer = Answer::None;
+        match message.first() {
+            Some(&ANSWER) => self.view_mut(conn).answered += 1,
+            Some(&REQUEST) => {
+                message[0] = ANSWER;
+                let by_copy = match self.plan.style {
+                    Style::InPlace => false,
+                    Style::Copy => true,
+                    Style::Mixed => self.random.below(2) == 0,
+                };
+                if by_copy {
+                    self.view_mut(conn).owed.push_back(message.to_vec());
+                } else {
+                    answer = Answer::InPlace(message.len() as u32);
+                }
+            }
+            _ => {}
+        }
+        // First what is sent here, then the answer in place: in this order they are queued.
+        self.go_on(cx, conn);
+        if let Answer::InPlace(_) = answer {
+            self.note(conn, message);
+        }
+        answer
+    }
+
+    fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let view = self.view_mut(conn);
+        assert!(view.blocked, "on_writable came unasked");
+        view.blocked = false;
+        self.go_on(cx, conn);
+    }
+
+    fn on_close(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        let arrived = self.net.with_end(self.node, conn, |end| end.arrived).unwrap_or(0);
+        let view = self.conns.entry(conn.to_bits()).or_default();
+        assert!(view.closed.is_none(), "{conn} was closed twice");
+        assert_eq!(view.opened, report.was_open);
+        view.closed = Some(*report);
+        let own_choice = matches!(
+            report.reason,
+            CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_) | CloseReason::DeviceRemoved
+        );
+        if !own_choice && !view.close_asked {
+            assert_eq!(view.received, arrived, "{conn} ended ({}) before all was delivered", report.reason);
+        }
+    }
+}
