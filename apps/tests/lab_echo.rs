@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Server, number, ping, start_ping};
+use common::{PATIENCE, Running, Server, lab_address, number, ping, start_ping};
 use serde_json::Value;
 
 /// Everything came back, once, in order, right.
@@ -121,5 +121,63 @@ fn a_stopped_client_prints_what_it_has() {
     client.wait_for("connected", PATIENCE);
     client.signal("INT");
     client.finish(PATIENCE).expect_code(130).expect("stopped by SIGINT").expect("p99.99");
+    server.stop();
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn over_ipv6() {
+    let server = Server::start_at(lab_address("LAB_ADDR0_V6"), "");
+    let bind = lab_address("LAB_ADDR1_V6");
+    let client = format!("echo ping {} --bind {bind} --core 1 --count 200 --verify", server.url);
+    Running::spinwire(&client).finish(PATIENCE).expect_code(0).expect("200 of 64 bytes, every byte verified");
+    server.stop();
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn raw_mode_on_both_sides_adds_nothing_to_the_payload() {
+    let server = Server::start("--raw");
+    let (ended, report) = ping(&server.url, "--raw --size 0 --depth 8 --count 400 --verify");
+    ended.expect_code(0);
+    expect_all(&report, 400);
+    let (ended, report) = ping(&server.url, "--raw --size 256 --depth 8 --count 400 --verify");
+    ended.expect_code(0);
+    expect_all(&report, 400);
+    assert_eq!((&report["mode"], number(&report, "credit_messages")), (&Value::from("raw"), 0));
+    server.stop();
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn more_connections_than_a_queue_pair_can_be_made_for_at_once() {
+    // The default depth is lowered until the completion queues hold all of them, and that is said.
+    let server = Server::start("--connections-max 200");
+    let (ended, report) = ping(&server.url, "--connections 200 --count 2000 --verify --timeout 20s");
+    ended.expect_code(0);
+    expect_all(&report, 2_000);
+    server.stop().expect("200 served, 0 refused").expect("--depth: using");
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn every_way_of_watching_and_resting_works() {
+    let server = Server::start("--readiness timed --idle pause");
+    for extra in ["--readiness io-uring --idle spin", "--readiness timed --idle pause", "--idle block --pages 4k"] {
+        let (ended, report) = ping(&server.url, &format!("{extra} --count 100 --depth 4 --verify"));
+        ended.expect_code(0);
+        expect_all(&report, 100);
+    }
+    server.stop().expect("poll every");
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn sizes_the_device_does_not_take_are_errors_when_asked_for() {
+    let server = Server::start("");
+    for (extra, say) in [("--inline 8k", "--inline 8192: "), ("--depth 4096 --connections 64", "--depth 4096: ")] {
+        let (ended, _) = ping(&server.url, extra);
+        ended.expect_code(3).expect(say).expect("takes at most");
+    }
     server.stop();
 }

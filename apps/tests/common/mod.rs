@@ -25,11 +25,16 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// # Panics
 /// Outside of the lab: these tests are run by `ci/vm`.
 pub fn lab_addresses() -> (IpAddr, IpAddr) {
-    let address = |name: &str| {
-        let text = std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this test by ci/vm"));
-        text.parse().unwrap_or_else(|_| panic!("{name}={text} is not an address"))
-    };
-    (address("LAB_ADDR0"), address("LAB_ADDR1"))
+    (lab_address("LAB_ADDR0"), lab_address("LAB_ADDR1"))
+}
+
+/// An address of the lab by the name of its variable, see `ci/vm --help`.
+///
+/// # Panics
+/// Outside of the lab.
+pub fn lab_address(name: &str) -> IpAddr {
+    let text = std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this test by ci/vm"));
+    text.parse().unwrap_or_else(|_| panic!("{name}={text} is not an address"))
 }
 
 /// `rdma://ADDR:PORT`, with the brackets that IPv6 needs.
@@ -208,7 +213,13 @@ impl Server {
     /// Starts `spinwire echo serve` on the first lab address and waits until it listens.
     #[track_caller]
     pub fn start(extra: &str) -> Self {
-        let url = url(lab_addresses().0, port());
+        Self::start_at(lab_addresses().0, extra)
+    }
+
+    /// The same on another address.
+    #[track_caller]
+    pub fn start_at(address: IpAddr, extra: &str) -> Self {
+        let url = url(address, port());
         let mut process = Running::spinwire(&format!("echo serve --listen {url} --core 0 {extra}"));
         process.wait_for("listening on", PATIENCE);
         Self { process, url }

@@ -226,3 +226,59 @@ fn explain_memory(config: &Config, connections: u32, needs: &Needs) -> String {
         config.message_bytes_max, config.depth
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::Size;
+
+    /// Each on a thread of its own, which setting up pins.
+    fn set_up(change: impl FnOnce(&mut Options) + Send) -> SetupError {
+        let pinned = std::thread::scope(|threads| {
+            let attempt = || {
+                let cpu = AllowedCpus::snapshot().unwrap().as_slice()[0];
+                let mut options = Options::on_core(cpu);
+                change(&mut options);
+                let address = "127.0.0.1:7471".parse().unwrap();
+                Setup::new(&options, Role::Listen(address)).err()
+            };
+            threads.spawn(attempt).join().unwrap()
+        });
+        pinned.expect("127.0.0.1 has no RDMA device, so nothing can be set up there")
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_first() {
+        let error = set_up(|options| (options.cpu, options.depth) = (8_191, Size::Asked(0)));
+        assert!(matches!(error, SetupError::Pin(_)), "{error}");
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_before_a_device_is_opened() {
+        let error = set_up(|options| options.depth = Size::Asked(5_000));
+        assert_eq!(error.to_string(), "depth of 5000 is out of range: 1 to 4096");
+        let error = set_up(|options| options.message_bytes_max = 0);
+        assert_eq!(error.to_string(), "message size of 0 is out of range: 1 to 8388608");
+    }
+
+    #[test]
+    fn without_a_device_the_address_is_the_reason() {
+        let error = set_up(|_| {});
+        assert!(matches!(error, SetupError::Locate(_)), "{error}");
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_says_what_it_is_for() {
+        let config = Config {
+            mode: spinwire_core::config::Mode::Spinwire,
+            depth: 32,
+            message_bytes_max: 4_096,
+            inline_bytes_max: 0,
+            timeouts: Default::default(),
+        };
+        let text = explain_memory(&config, 64, &Needs::of(&config, 64));
+        let sizing = config.sizing();
+        let buffers = sizing.recv_buffers + sizing.send_buffers;
+        assert!(text.contains(&format!("64 connections x {buffers} buffers of 4096 bytes")), "{text}");
+    }
+}

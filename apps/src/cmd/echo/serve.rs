@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use spinwire::args::ServeArgs;
 use spinwire::echo::EchoServer;
@@ -27,7 +28,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     // Started before the thread is pinned, so that it may run on any core but this one.
     let (log, printer) = match args.output.quiet {
         true => (None, None),
-        false => log::start(LOG_LINES, std::io::stdout())
+        false => log::start(LOG_LINES, talk(args))
             .map(|(log, printer)| (Some(log), Some(printer)))
             .map_err(Failure::setup)?,
     };
@@ -42,7 +43,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut setup = Setup::new(&options, Role::Listen(address)).map_err(Failure::setup)?;
     let mut reactor = setup.start().map_err(Failure::setup)?;
     let begun = clock::now();
-    say_ready(reactor.report());
+    say_ready(reactor.report(), talk(args));
 
     let mut server = EchoServer::new(args.connections_max, stop, log);
     let ran = reactor.run(&mut server, EchoServer::is_stopping);
@@ -59,9 +60,8 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// Tells that clients can connect, and what was set up. Scripts wait for this line, so it is also printed when quiet.
-fn say_ready(report: &SetupReport) {
+fn say_ready(report: &SetupReport, mut out: impl Write) {
     let Some(address) = report.listening else { return };
-    let mut out = std::io::stdout().lock();
     // A closed standard output is no reason not to serve.
     let _ = writeln!(
         out,
@@ -74,6 +74,14 @@ fn say_ready(report: &SetupReport) {
         report.config.message_bytes_max,
     )
     .and_then(|()| out.flush());
+}
+
+/// Where to talk while the server runs: standard output, unless that is to carry the JSON report alone.
+fn talk(args: &ServeArgs) -> Box<dyn Write + Send> {
+    match args.output.json.as_deref() {
+        Some(path) if path == Path::new("-") => Box::new(std::io::stderr()),
+        _ => Box::new(std::io::stdout()),
+    }
 }
 
 fn url(address: SocketAddr) -> String {

@@ -1,0 +1,50 @@
+//! What a run prints: a table for people, JSON with the same facts and units in the key names for programs.
+
+mod facts;
+mod ping;
+mod serve;
+mod table;
+
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+
+pub use facts::SetupFacts;
+pub use ping::PingReport;
+use serde::Serialize;
+pub use serve::ServeReport;
+
+use crate::exit::Failure;
+
+/// Looks before a long run whether its report could be written at its end.
+///
+/// # Errors
+/// The directory of the file does not exist.
+pub fn check_path(json: Option<&Path>) -> Result<(), Failure> {
+    let Some(parent) = json.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    if parent.is_dir() {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!("--json: there is no directory {}", parent.display())))
+    }
+}
+
+/// Writes a report where the user wants it: the table to standard output unless `quiet`, JSON to `json`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn print(report: &(impl fmt::Display + Serialize), json: Option<&Path>, quiet: bool) -> Result<(), Failure> {
+    let to_stdout = json == Some(Path::new("-"));
+    let mut stdout = std::io::stdout().lock();
+    if !quiet && !to_stdout {
+        // Printing to a closed pipe is no failure of the run.
+        let _ = writeln!(stdout, "{report}").and_then(|()| stdout.flush());
+    }
+    let Some(path) = json else { return Ok(()) };
+    let mut text = serde_json::to_string_pretty(report).map_err(Failure::setup)?;
+    text.push('\n');
+    let written = if to_stdout { stdout.write_all(text.as_bytes()) } else { std::fs::write(path, text) };
+    written.map_err(|error| Failure::setup(format!("cannot write the report to {}: {error}", path.display())))
+}

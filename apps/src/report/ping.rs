@@ -1,0 +1,135 @@
+//! The report of `echo ping`.
+
+use std::fmt;
+
+use serde::Serialize;
+use spinwire_core::time::Nanos;
+use spinwire_linux::runtime::SetupReport;
+
+use super::facts::SetupFacts;
+use super::table::Table;
+use crate::histogram::Summary;
+use crate::load::Pace;
+use crate::measure::{Counts, Measure};
+use crate::outcome::Outcome;
+use crate::ping::Plan;
+use crate::signals;
+use crate::units::grouped;
+
+/// The report of `echo ping`.
+#[derive(Debug, Serialize)]
+pub struct PingReport {
+    schema: &'static str,
+    version: &'static str,
+    target: String,
+    result: &'static str,
+    error: Option<String>,
+    messages: u64,
+    verified: bool,
+    outstanding: u64,
+    warmup_messages: u64,
+    message_bytes: u32,
+    depth: u32,
+    connections: u32,
+    target_rate_per_s: Option<u64>,
+    sent_late: Option<u64>,
+    planned_not_sent: Option<u64>,
+    elapsed_ns: u64,
+    rate_per_s: f64,
+    latency_from: &'static str,
+    latency_ns: Summary,
+    service_ns: Option<Summary>,
+    turn_longest_ns: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    setup: SetupFacts,
+}
+
+impl PingReport {
+    /// The report of a run.
+    pub fn new(target: String, plan: &Plan, outcome: &Outcome, measure: &Measure, setup: &SetupReport) -> Self {
+        let rate = match plan.pace {
+            Pace::Closed => None,
+            Pace::Rate(per_second) => Some(per_second),
+        };
+        let (result, error) = match outcome {
+            Outcome::Complete => ("ok", None),
+            Outcome::Interrupted(signal) => ("interrupted", Some(signals::name(*signal).to_owned())),
+            Outcome::Failed(trouble) => ("failed", Some(trouble.to_string())),
+        };
+        Self {
+            schema: "spinwire.echo.ping.v1",
+            version: env!("CARGO_PKG_VERSION"),
+            target,
+            result,
+            error,
+            messages: measure.response.count(),
+            verified: plan.verify,
+            outstanding: measure.outstanding,
+            warmup_messages: plan.warmup,
+            message_bytes: plan.message_bytes,
+            depth: plan.depth,
+            connections: plan.connections,
+            target_rate_per_s: rate,
+            sent_late: rate.map(|_| measure.sent_late),
+            planned_not_sent: rate.map(|_| measure.unsent),
+            elapsed_ns: measure.elapsed().get(),
+            rate_per_s: measure.rate_per_s(),
+            latency_from: if rate.is_some() { "planned send" } else { "send" },
+            latency_ns: measure.response.summary(),
+            service_ns: rate.map(|_| measure.service.summary()),
+            turn_longest_ns: measure.turn_longest.get(),
+            counts: measure.counts(),
+            setup: SetupFacts::new(setup),
+        }
+    }
+}
+
+impl fmt::Display for PingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::default();
+        let verified = if self.verified { ", every byte verified" } else { "" };
+        let left = if self.outstanding > 0 {
+            format!(", {} without a reply", grouped(self.outstanding))
+        } else {
+            String::new()
+        };
+        table.row(
+            "messages",
+            format!("{} of {} bytes{verified}{left}", grouped(self.messages), grouped(self.message_bytes.into())),
+        );
+        table.row("warm-up", format!("{} before them, not counted", grouped(self.warmup_messages)));
+        table.row("in flight", format!("{} on each of {} connections", self.depth, grouped(self.connections.into())));
+        let rate = format!("{}/s over {}", grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
+        table.row("rate", rate);
+        if let (Some(planned), Some(late), Some(unsent)) =
+            (self.target_rate_per_s, self.sent_late, self.planned_not_sent)
+        {
+            table.row("planned rate", format!("{}/s, {} sent late", grouped(planned), grouped(late)));
+            if unsent > 0 {
+                let unsent = grouped(unsent);
+                table.row(
+                    "not sent",
+                    format!("{unsent} planned messages: the rate is out of reach, and so is their latency"),
+                );
+            }
+        }
+        match self.service_ns {
+            None => table.latency("latency", &self.latency_ns),
+            Some(service) => {
+                table.latency("response time, from the planned time of sending", &self.latency_ns);
+                table.latency("service time, from the real time of sending", &service);
+            }
+        }
+        let Counts { turns, turns_empty, doorbells, receives_posted, .. } = self.counts;
+        let share = turns_empty as f64 * 100.0 / turns.max(1) as f64;
+        table.row("empty turns", format!("{} of {} ({share:.1} %)", grouped(turns_empty), grouped(turns)));
+        table.row("longest turn", Nanos::new(self.turn_longest_ns));
+        table.row("doorbells", grouped(doorbells));
+        table.row("receives posted", grouped(receives_posted));
+        self.setup.rows(&mut table);
+        writeln!(f, "spinwire echo ping {}", self.target)?;
+        table.fmt(f)
+    }
+}
