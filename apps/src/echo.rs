@@ -10,6 +10,7 @@ use spinwire_core::id::{ConnId, ListenerId};
 use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
 
 use crate::log::Log;
+use crate::reason::Words;
 use crate::signals::{self, Stop};
 use crate::units::grouped;
 
@@ -152,9 +153,9 @@ impl fmt::Display for Event {
             Event::Closed { peer, report, messages } => {
                 let CloseReport { reason, was_open, unsent, unconfirmed_after } = report;
                 if !was_open {
-                    return write!(f, "{} did not get connected: {reason}", Peer(peer));
+                    return write!(f, "{} did not get connected: {}", Peer(peer), Words(reason));
                 }
-                write!(f, "{} left: {reason}; {} messages answered", Peer(peer), grouped(*messages))?;
+                write!(f, "{} left: {}; {} messages answered", Peer(peer), Words(reason), grouped(*messages))?;
                 if *unsent > 0 {
                     write!(f, ", {unsent} replies not sent")?;
                 }
@@ -179,7 +180,7 @@ impl fmt::Display for Peer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(address) => address.fmt(f),
-            None => f.write_str("a client of unknown address"),
+            None => f.write_str("a client"),
         }
     }
 }

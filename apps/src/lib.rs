@@ -15,6 +15,7 @@ pub mod measure;
 pub mod outcome;
 pub mod pattern;
 pub mod ping;
+pub mod reason;
 pub mod report;
 pub mod signals;
 pub mod units;

@@ -28,7 +28,10 @@ pub struct Load {
     extent: Extent,
     warmup: u64,
     sent: u64,
-    start: Instant,
+    /// The planned time of message 0, and from the first measured one on, of that.
+    base: Instant,
+    /// The number of the message planned at `base`.
+    base_number: u64,
     measured_from: Option<Instant>,
 }
 
@@ -46,7 +49,7 @@ pub struct Sent {
 impl Load {
     /// A plan that begins at `start`.
     pub fn new(pace: Pace, extent: Extent, warmup: u64, start: Instant) -> Self {
-        Self { pace, extent, warmup, sent: 0, start, measured_from: None }
+        Self { pace, extent, warmup, sent: 0, base: start, base_number: 0, measured_from: None }
     }
 
     /// The planned time of the next message if it is to go out by `now`; `None` when it is too early or all are sent.
@@ -65,6 +68,10 @@ impl Load {
             self.measured_from = Some(planned);
         }
         self.sent += 1;
+        if self.sent == self.warmup {
+            // What the warm-up is behind its plan is not charged to the messages that count.
+            (self.base, self.base_number) = (self.planned(now).max(now), self.sent);
+        }
         Sent { planned, at: now, measured }
     }
 
@@ -89,7 +96,7 @@ impl Load {
     fn planned(&self, now: Instant) -> Instant {
         match self.pace {
             Pace::Closed => now,
-            Pace::Rate(per_second) => self.start + offset(self.sent, per_second),
+            Pace::Rate(per_second) => self.base + offset(self.sent - self.base_number, per_second),
         }
     }
 
@@ -207,8 +214,20 @@ mod tests {
     #[test]
     fn a_span_at_a_rate_plans_every_message_in_it() {
         let mut load = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(1)), 10, at(0));
-        let sent = drain(&mut load, at(1_500 * MS));
+        let sent: Vec<Sent> = (0..1_500).flat_map(|ms| drain(&mut load, at(ms * MS))).collect();
         assert_eq!(sent.iter().filter(|s| s.measured).count(), 1_000);
+    }
+
+    #[test]
+    fn a_slow_warm_up_is_not_charged_to_what_is_measured() {
+        let mut load = Load::new(Pace::Rate(1_000), Extent::Count(10), 5, at(0));
+        assert_eq!(drain(&mut load, at(300 * MS)).iter().filter(|s| s.measured).count(), 1);
+        assert_eq!(load.measured_from(), Some(at(300 * MS)));
+        assert_eq!(load.due(at(301 * MS)), Some(at(301 * MS)));
+        let mut prompt = Load::new(Pace::Rate(1_000), Extent::Count(10), 5, at(0));
+        (0..5).for_each(|n| drain(&mut prompt, at(n * MS)).clear());
+        assert_eq!(prompt.due(at(5 * MS)), Some(at(5 * MS)), "a warm-up in time changes nothing");
+        assert_eq!(prompt.due(at(5 * MS - 1)), None);
     }
 
     #[test]
@@ -224,7 +243,7 @@ mod tests {
         assert_eq!(now, 3_000 * MS, "the span and a second to catch up");
         assert_eq!(load.unsent(), 2_000 - 300);
         let mut met = Load::new(Pace::Rate(1_000), Extent::Span(Nanos::from_secs(2)), 5, at(0));
-        drain(&mut met, at(2_500 * MS));
+        (0..2_500).for_each(|ms| drain(&mut met, at(ms * MS)).clear());
         assert_eq!(met.unsent(), 0);
     }
 

@@ -4,10 +4,12 @@ use std::fmt;
 
 use spinwire_core::cm::hello::{HelloError, Refusal};
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
+use spinwire_core::cm::table::State;
 use spinwire_core::time::Nanos;
 use spinwire_core::turn::ConnectError;
 
 use crate::pattern::Mismatch;
+use crate::reason::Words;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {connection} of {of}: {}{}", report.reason, NextStep(&report.reason))]
+    #[error("connection {connection} of {of}: {}{}", Words(&report.reason), NextStep(&report.reason))]
     Connect {
         /// Which one.
         connection: u32,
@@ -34,7 +36,7 @@ pub enum Trouble {
         report: CloseReport,
     },
     /// A connection was lost during the run.
-    #[error("connection {connection} of {of} was lost: {}; {outstanding} messages had no reply yet", report.reason)]
+    #[error("connection {connection} of {of} was lost: {}; {outstanding} messages had no reply yet", Words(&report.reason))]
     Lost {
         /// Which one.
         connection: u32,
@@ -103,6 +105,9 @@ impl fmt::Display for NextStep<'_> {
             CloseReason::Refused(Refusal::Version { .. }) => "; use the same version on both sides",
             CloseReason::Refused(Refusal::NotSpinwire) => "; leave out --raw, or give the server --raw too",
             CloseReason::Hello(HelloError::NotSpinwire) => "; give --raw for a server that is not spinwire",
+            CloseReason::TimedOut { step: State::Connecting, .. } => {
+                "; the server's machine is there, but the server does not answer (stopped, or overloaded?)"
+            }
             CloseReason::Event { .. } | CloseReason::TimedOut { .. } => {
                 "; can this machine reach the address (`ping`, `ip neigh`), and from the right device (--bind)?"
             }
