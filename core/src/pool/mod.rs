@@ -14,6 +14,44 @@
 //! [`Buf`] is the only way to touch the bytes, and neither it nor [`Lease`] can be copied: a posted buffer cannot be
 //! written, and one that was given back cannot be given back again. A completion brings only an index;
 //! [`Pool::reclaim`] turns it into a buffer if, and only if, exactly that connection has lent it.
+//!
+//! A posted buffer cannot be written:
+//!
+//! ```compile_fail,E0382
+//! # use spinwire_core::{id::ConnId, pool::{Buf, Pool}};
+//! fn write_after_lend<'m>(pool: &mut Pool<'m>, mut buf: Buf<'m>, conn: ConnId) {
+//!     let _lease = pool.lend(buf, conn);
+//!     buf[0] = 1; // the device may be reading it
+//! }
+//! ```
+//!
+//! One that was given back cannot be given back again, and a lease cannot be turned into bytes:
+//!
+//! ```compile_fail,E0382
+//! # use spinwire_core::pool::{Buf, Pool};
+//! fn release_twice<'m>(pool: &mut Pool<'m>, buf: Buf<'m>) {
+//!     pool.release(buf);
+//!     pool.release(buf);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0608
+//! # use spinwire_core::pool::Lease;
+//! fn read_a_lease(lease: &Lease) -> u8 {
+//!     lease[0]
+//! }
+//! ```
+//!
+//! A buffer's bytes cannot be kept beyond the buffer:
+//!
+//! ```compile_fail,E0505
+//! # use spinwire_core::{id::ConnId, pool::{Buf, Pool}};
+//! fn keep_the_bytes<'m>(pool: &mut Pool<'m>, buf: Buf<'m>, conn: ConnId) -> u8 {
+//!     let bytes: &[u8] = &buf;
+//!     let _lease = pool.lend(buf, conn);
+//!     bytes[0]
+//! }
+//! ```
 
 #![allow(unsafe_code)]
 

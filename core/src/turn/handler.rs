@@ -12,6 +12,42 @@ use crate::id::{ConnId, ListenerId};
 ///
 /// A callback gets a [`Cx`] to answer with. It only notes down what is wanted; everything goes out at the end of the
 /// turn, so a callback is never entered from within a callback.
+///
+/// Neither the message nor the [`Cx`] can be kept beyond the callback: the buffer is the device's again after it.
+///
+/// ```compile_fail
+/// # use spinwire_core::{id::ConnId, turn::{Answer, Cx, Handler}};
+/// struct Keeper(Option<&'static [u8]>);
+/// impl Handler for Keeper {
+///     fn on_message(&mut self, _: &mut Cx<'_, '_>, _: ConnId, message: &mut [u8]) -> Answer {
+///         self.0 = Some(message);
+///         Answer::None
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail
+/// # use spinwire_core::{id::ConnId, turn::{Answer, Cx, Handler}};
+/// struct Keeper<'k>(Option<&'k mut Cx<'k, 'k>>);
+/// impl<'k> Handler for Keeper<'k> {
+///     fn on_message(&mut self, cx: &mut Cx<'_, '_>, _: ConnId, _: &mut [u8]) -> Answer {
+///         self.0 = Some(cx); // lifetime may not live long enough
+///         Answer::None
+///     }
+/// }
+/// ```
+///
+/// The same handlers without the line that keeps something do compile:
+///
+/// ```
+/// # use spinwire_core::{id::ConnId, turn::{Answer, Cx, Handler}};
+/// struct Keeper<'k>(Option<&'k mut Cx<'k, 'k>>, Option<&'static [u8]>);
+/// impl<'k> Handler for Keeper<'k> {
+///     fn on_message(&mut self, _: &mut Cx<'_, '_>, _: ConnId, _: &mut [u8]) -> Answer {
+///         Answer::None
+///     }
+/// }
+/// ```
 pub trait Handler {
     /// A peer asks for a connection, and there is a free slot for it. Accepts by default.
     fn on_request(&mut self, request: &Request) -> Verdict {
@@ -61,7 +97,11 @@ pub enum Answer {
     /// Nothing: the buffer is posted again.
     None,
     /// The first so many bytes of the buffer go back to the sender, without a copy. Never refused: there is a send
-    /// slot for each receive buffer. A length beyond the buffer's is cut to it.
+    /// slot for each receive buffer. A length beyond the buffer's, or beyond what the peer takes, is cut to it.
+    ///
+    /// The buffer is not posted again before the answer is sent, so an application that answers in place and also asks
+    /// should keep at most the configured depth of its own requests unanswered. Two sides without such a limit can fill
+    /// each other's buffers with answers and then wait for each other.
     InPlace(u32),
 }
 
