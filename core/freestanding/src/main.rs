@@ -6,6 +6,8 @@
 #![no_builtins]
 
 mod bare;
+#[path = "../../tests/common/tiny.rs"]
+mod tiny;
 
 use spinwire_core::cm::table::{Input, State, next};
 use spinwire_core::conn::{self, Table};
@@ -14,12 +16,13 @@ use spinwire_core::ring::{Header, PopError, PushError, Slot, split_starting_at};
 
 /// Runs every check and returns the exit code.
 fn checks() -> u8 {
-    let checks: [fn() -> bool; 5] = [
+    let checks: [fn() -> bool; 6] = [
         ring_keeps_order_over_the_wrap,
         ring_gives_back_when_full,
         ring_moves_batches,
         pool_gets_a_lent_buffer_back_once,
         machine_connects_and_closes,
+        || tiny::echoes(1_000),
     ];
     for (number, check) in (1..).zip(checks) {
         if !check() {

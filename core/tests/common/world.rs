@@ -191,7 +191,7 @@ impl<'m, H: Handler> World<'m, H> {
         *worked = engine.turn(Instant::from_nanos(self.now), app);
         // The audit walks the pools: with large ones not every turn.
         let buffers = u64::from(engine.pools().0.total());
-        if engine.stats().turns % (buffers / 200 + 1) != 0 && *worked {
+        if !engine.stats().turns.is_multiple_of(buffers / 200 + 1) && *worked {
             return;
         }
         if let Err(error) = engine.audit() {
