@@ -15,7 +15,7 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
 /// Gives the other thread the processor now and then: on one core, spinning alone would wait for the scheduler.
 fn wait(spins: &mut u32) {
     *spins += 1;
-    if *spins % 64 == 0 { thread::yield_now() } else { std::hint::spin_loop() }
+    if (*spins).is_multiple_of(64) { thread::yield_now() } else { std::hint::spin_loop() }
 }
 
 #[test]
