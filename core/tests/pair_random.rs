@@ -118,6 +118,7 @@ fn run(seed: u64, seen: &mut Seen) {
         world.run_for(random.below(100 * MS));
     }
     for node in &mut world.nodes {
+        node.app.closes_all = true;
         node.app.conns.values_mut().for_each(|view| view.close_asked = true);
     }
     world.end();

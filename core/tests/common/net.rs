@@ -91,6 +91,8 @@ pub struct Host {
     pub bytes: usize,
     pub listening: bool,
     pub dead: bool,
+    /// The device went: its connections end at once, whatever waits in their queues.
+    pub removed: bool,
     pub conns: HashMap<u64, usize>,
     pub over: HashSet<u64>,
     pub events: VecDeque<(CmEvent, Option<usize>)>,
@@ -166,6 +168,7 @@ impl Net {
     /// An event out of nowhere. Not one that the state waits for: the library would have done its part for that.
     pub fn event(&self, node: usize, conn: ConnId, kind: CmEventKind, status: i32) {
         let mut wire = self.0.borrow_mut();
+        wire.hosts[node].removed |= kind == CmEventKind::DeviceRemoval;
         let phase = wire.hosts[node].conns.get(&conn.to_bits()).map(|&end| wire.ends[end].phase);
         let awaited = match kind {
             CmEventKind::AddrResolved => Phase::AddrResolving,
@@ -181,7 +184,9 @@ impl Net {
 
     /// An event of the whole device.
     pub fn device_event(&self, node: usize, kind: CmEventKind) {
-        self.0.borrow_mut().hosts[node].events.push_back((CmEvent { target: Target::Device, ..bare(kind, 0) }, None));
+        let mut wire = self.0.borrow_mut();
+        wire.hosts[node].removed |= kind == CmEventKind::DeviceRemoval;
+        wire.hosts[node].events.push_back((CmEvent { target: Target::Device, ..bare(kind, 0) }, None));
     }
 
     /// The queue pair fails by itself: the oldest send, if any, with `status`, everything else flushed.

@@ -99,6 +99,7 @@ impl<'m, H: Handler> World<'m, H> {
                 bytes: space.bytes.len(),
                 listening: listening.contains(&node),
                 dead: false,
+                removed: false,
                 conns: Default::default(),
                 over: Default::default(),
                 events: Default::default(),
