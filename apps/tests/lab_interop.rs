@@ -1,0 +1,56 @@
+//! Raw mode beside programs that know nothing of Spinwire: plain C after the rdma_cm manual pages (`ci/interop`), with one
+//! receive posted at a time and connection parameters left at zero.
+
+mod common;
+mod lab;
+
+use common::{PATIENCE, Running, Server, lab_addresses, start_ping, url};
+use lab::{address_of, peers, start};
+
+/// The port of the classic example.
+const PORT: u16 = 12_345;
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn plain_programs_understand_each_other() {
+    let (server, url) = c_server(500);
+    c_client(&url, 500).finish(PATIENCE).expect_code(0);
+    server.finish(PATIENCE).expect_code(0);
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn a_plain_client_talks_to_our_server() {
+    let server = Server::start("--raw --depth 1");
+    // A second client finds the server as the first did.
+    for _ in 0..2 {
+        let client = c_client(&server.url, 500).finish(PATIENCE);
+        client.expect_code(0).expect("500 replies, all as sent");
+    }
+    let server = server.stop();
+    assert_eq!(server.output.matches("500 messages answered").count(), 2, "{}", server.output);
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn our_client_talks_to_a_plain_server() {
+    for size in [0, 1, 64, 256] {
+        let (server, url) = c_server(500);
+        let client = start_ping(&url, &format!("--raw --count 500 --warmup 0 --depth 1 --size {size} --verify"));
+        client.finish(PATIENCE).expect_code(0);
+        server.finish(PATIENCE).expect_code(0).expect("echoed 500 messages of 500");
+    }
+}
+
+fn c_server(messages: u32) -> (Running, String) {
+    let ip = lab_addresses().0;
+    let mut server = start(peers::build("server"), &[ip.to_string(), PORT.to_string(), messages.to_string()]);
+    server.wait_for("listening on", PATIENCE);
+    (server, url(ip, PORT))
+}
+
+fn c_client(url: &str, messages: u32) -> Running {
+    let (server, source) = (address_of(url), lab_addresses().1);
+    let arguments = [server.ip().to_string(), server.port().to_string(), messages.to_string(), source.to_string()];
+    start(peers::build("client"), &arguments)
+}
