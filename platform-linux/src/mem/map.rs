@@ -31,7 +31,7 @@ impl Mapping {
     /// Maps `len` bytes, a multiple of `kind`'s page size and not 0. Reserved hugepages are set aside now, but no page
     /// is present before [`populate`](Self::populate).
     pub(super) fn new(kind: PageKind, len: usize) -> Result<Self, CallError> {
-        debug_assert!(len > 0 && len % kind.page_bytes() == 0);
+        debug_assert!(len > 0 && len.is_multiple_of(kind.page_bytes()));
         match kind {
             PageKind::TwoMib if default_hugepage_bytes() == Some(kind.page_bytes()) => Self::default_hugepages(len),
             PageKind::TwoMib | PageKind::OneGib => {
