@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
-use spinwire_core::fabric::{Action, ActionError, Control, WcStatus};
+use spinwire_core::fabric::WcStatus;
 use spinwire_core::id::{ConnId, ListenerId, RequestId};
-use spinwire_core::time::Instant;
 
 use super::MS;
-use super::qp::{Cqe, Qp, QpState, SimFabric};
+use super::qp::{Cqe, Qp, QpState};
 use super::random::Random;
 
 /// How often what goes wrong, in thousandths; and how long things take.
@@ -229,7 +228,7 @@ pub fn bare(kind: CmEventKind, status: i32) -> CmEvent {
     CmEvent { target: Target::Device, kind, status, private_data: PrivateData::new(), peer: None }
 }
 
-fn padded(data: &[u8], len: usize) -> PrivateData {
+pub(super) fn padded(data: &[u8], len: usize) -> PrivateData {
     let mut out = PrivateData::from_slice(data).unwrap();
     out.resize(len, 0).unwrap();
     out
@@ -256,7 +255,7 @@ impl Wire {
         self.now = self.now.max(now);
     }
 
-    fn show(&mut self, node: usize, mut event: CmEvent, end: Option<usize>) {
+    pub(super) fn show(&mut self, node: usize, mut event: CmEvent, end: Option<usize>) {
         let gone = end.is_some_and(|end| self.ends[end].gone);
         if self.hosts[node].dead || (gone && !self.faults.stale_events) {
             return;
@@ -270,7 +269,7 @@ impl Wire {
     }
 
     /// An event for `end`, by way of the faults.
-    fn tell(&mut self, end: usize, delay: u64, event: CmEvent) {
+    pub(super) fn tell(&mut self, end: usize, delay: u64, event: CmEvent) {
         let Faults { events_late, events_missing, events_doubled, .. } = self.faults;
         let node = self.ends[end].node;
         if self.random.chance(events_missing) || self.lost.contains(&(node, event.kind)) {
@@ -284,12 +283,12 @@ impl Wire {
         self.after(delay + late, Due::Event(node, Box::new(event), Some(end)));
     }
 
-    fn hop(&mut self) -> u64 {
+    pub(super) fn hop(&mut self) -> u64 {
         let most = self.faults.latency;
         1 + self.random.below(most)
     }
 
-    fn tell_peer(&mut self, end: usize, event: CmEvent) {
+    pub(super) fn tell_peer(&mut self, end: usize, event: CmEvent) {
         let Some(peer) = self.ends[end].peer else { return };
         if !self.ends[peer].gone {
             let delay = self.hop();
@@ -298,7 +297,7 @@ impl Wire {
     }
 
     /// The id goes, or its program does: the kernel tells the far side.
-    fn say_goodbye(&mut self, end: usize) {
+    pub(super) fn say_goodbye(&mut self, end: usize) {
         match self.ends[end].phase {
             Phase::Requested | Phase::Adopted => {
                 let event = CmEvent { private_data: padded(&[], 148), ..bare(CmEventKind::Rejected, 28) };
@@ -313,7 +312,7 @@ impl Wire {
         self.ends[end].phase = Phase::Down;
     }
 
-    fn new_end(&mut self, node: usize, phase: Phase, target: usize) -> usize {
+    pub(super) fn new_end(&mut self, node: usize, phase: Phase, target: usize) -> usize {
         self.ends.push(End {
             node,
             conn: None,
@@ -329,7 +328,7 @@ impl Wire {
         self.ends.len() - 1
     }
 
-    fn connect(&mut self, end: usize, data: &[u8]) {
+    pub(super) fn connect(&mut self, end: usize, data: &[u8]) {
         assert!(data.len() <= 56, "connect with {} bytes of private data is EINVAL", data.len());
         let target = self.ends[end].target;
         let delay = self.hop();
@@ -351,7 +350,7 @@ impl Wire {
         self.tell(asked, delay, event);
     }
 
-    fn accept(&mut self, end: usize, data: &[u8]) {
+    pub(super) fn accept(&mut self, end: usize, data: &[u8]) {
         assert!(data.len() <= 196);
         self.ends[end].phase = Phase::Accepted;
         self.hosts[self.ends[end].node].accepted += 1;
@@ -367,7 +366,7 @@ impl Wire {
         }
     }
 
-    fn disconnect(&mut self, end: usize) {
+    pub(super) fn disconnect(&mut self, end: usize) {
         assert!(!self.ends[end].disconnected, "disconnected twice");
         self.ends[end].disconnected = true;
         self.ends[end].phase = Phase::Down;
@@ -382,7 +381,7 @@ impl Wire {
     }
 
     /// The program takes an event: the library moves the queue pair on the way.
-    fn fetched(&mut self, kind: CmEventKind, end: usize) {
+    pub(super) fn fetched(&mut self, kind: CmEventKind, end: usize) {
         if kind == CmEventKind::Established && self.ends[end].phase == Phase::Connecting {
             self.ends[end].phase = Phase::Up;
             if let Some(qp) = &mut self.ends[end].qp {
@@ -397,156 +396,5 @@ impl Wire {
             (CmEventKind::RouteResolved, phase @ Phase::RouteResolving) => *phase = Phase::RouteResolved,
             _ => {}
         }
-    }
-}
-
-/// One engine's connection side.
-#[derive(Debug)]
-pub struct SimControl {
-    pub net: Net,
-    pub node: usize,
-}
-
-impl Control for SimControl {
-    type Fabric = SimFabric;
-
-    fn poll_event(&mut self, _now: Instant) -> Option<CmEvent> {
-        let mut wire = self.net.0.borrow_mut();
-        let (event, end) = wire.hosts[self.node].events.pop_front()?;
-        if let Some(end) = end.filter(|&end| !wire.ends[end].gone) {
-            wire.fetched(event.kind, end);
-        }
-        Some(event)
-    }
-
-    fn perform(&mut self, _: &mut SimFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
-        let wire = &mut *self.net.0.borrow_mut();
-        let host = &mut wire.hosts[self.node];
-        assert!(!host.over.contains(&conn.to_bits()), "{action:?} on {conn}, whose id is destroyed");
-        let (call, permille) = (name(action), wire.faults.actions_fail);
-        let planned = match &mut host.fail {
-            Some((name, 1)) if *name == call => host.fail.take().is_some(),
-            Some((name, left)) if *name == call => {
-                *left -= 1;
-                false
-            }
-            _ => false,
-        };
-        let fails = planned || wire.random.chance(permille);
-        let end = host.conns.get(&conn.to_bits()).copied();
-        let result = if fails { Err(ActionError { call, errno: 12 }) } else { Ok(()) };
-        match (action, end) {
-            (Action::ResolveAddr(endpoint), None) if !fails => {
-                let end = wire.new_end(self.node, Phase::AddrResolving, endpoint.0 as usize);
-                wire.ends[end].conn = Some(conn);
-                wire.hosts[self.node].conns.insert(conn.to_bits(), end);
-                let delay = wire.hop();
-                let found = (endpoint.0 as usize) < wire.hosts.len();
-                let event = if found { bare(CmEventKind::AddrResolved, 0) } else { bare(CmEventKind::AddrError, -110) };
-                wire.tell(end, if found { delay } else { 2_300 * MS }, event);
-            }
-            (Action::Adopt(request), None) => {
-                let end = request.0 as usize;
-                assert_eq!(wire.ends[end].phase, Phase::Requested, "a request was adopted twice");
-                if fails {
-                    wire.say_goodbye(end);
-                    wire.ends[end].gone = true;
-                    return result;
-                }
-                wire.ends[end].phase = Phase::Adopted;
-                wire.ends[end].conn = Some(conn);
-                wire.hosts[self.node].conns.insert(conn.to_bits(), end);
-            }
-            (Action::ResolveRoute, Some(end)) => {
-                assert_eq!(wire.ends[end].phase, Phase::AddrResolved, "resolve_route before its time");
-                if !fails {
-                    wire.ends[end].phase = Phase::RouteResolving;
-                    let delay = wire.hop();
-                    wire.tell(end, delay, bare(CmEventKind::RouteResolved, 0));
-                }
-            }
-            (Action::CreateQp, Some(end)) => {
-                assert!(matches!(wire.ends[end].phase, Phase::RouteResolved | Phase::Adopted), "create_qp too early");
-                assert!(wire.ends[end].qp.is_none());
-                if !fails {
-                    wire.serial += 1;
-                    wire.ends[end].qp = Some(Qp::new(wire.serial as u32));
-                }
-            }
-            (Action::Connect(data), Some(end)) => {
-                assert!(wire.ends[end].phase == Phase::RouteResolved && wire.ends[end].qp.is_some());
-                if !fails {
-                    wire.ends[end].phase = Phase::Connecting;
-                    wire.connect(end, data);
-                }
-            }
-            (Action::Accept(data), Some(end)) => {
-                assert!(wire.ends[end].phase == Phase::Adopted && wire.ends[end].qp.is_some());
-                if !fails {
-                    wire.accept(end, data);
-                }
-            }
-            (Action::Tune, Some(end)) => {
-                assert!(matches!(wire.ends[end].phase, Phase::Up | Phase::Accepted | Phase::Down));
-                assert!(wire.ends[end].qp.is_some());
-            }
-            (Action::Disconnect, Some(end)) => {
-                assert!(wire.ends[end].qp.is_some(), "disconnect without a queue pair");
-                if !fails {
-                    wire.disconnect(end);
-                }
-            }
-            (Action::DestroyQp, end) => {
-                if let Some(end) = end {
-                    wire.ends[end].qp = None;
-                    if !wire.faults.stale_completions {
-                        let host = &mut wire.hosts[self.node];
-                        host.recv_cq.retain(|cqe| cqe.end != end);
-                        host.send_cq.retain(|cqe| cqe.end != end);
-                    }
-                }
-            }
-            (Action::DestroyId, end) => {
-                if let Some(end) = end {
-                    assert!(wire.ends[end].qp.is_none(), "destroy_id before destroy_qp");
-                    wire.say_goodbye(end);
-                    wire.ends[end].gone = true;
-                }
-                let keep = wire.faults.stale_events;
-                wire.hosts[self.node].events.retain(|(_, whose)| keep || end.is_none() || *whose != end);
-                wire.hosts[self.node].over.insert(conn.to_bits());
-            }
-            (Action::ResolveAddr(_), None) => {}
-            (action, _) => panic!("{action:?} on {conn}, which is not ready for it"),
-        }
-        result
-    }
-
-    fn reject(&mut self, request: RequestId, private_data: &[u8]) {
-        let wire = &mut *self.net.0.borrow_mut();
-        let end = request.0 as usize;
-        assert!(private_data.len() <= 148);
-        assert_eq!(wire.ends[end].phase, Phase::Requested, "a request was answered twice");
-        wire.hosts[self.node].rejected += 1;
-        let event = CmEvent { private_data: padded(private_data, 148), ..bare(CmEventKind::Rejected, 28) };
-        wire.tell_peer(end, event);
-        wire.ends[end].phase = Phase::Down;
-        wire.ends[end].gone = true;
-    }
-}
-
-/// The call behind an action, as its manual page names it.
-pub fn name(action: Action<'_>) -> &'static str {
-    match action {
-        Action::ResolveAddr(_) => "rdma_resolve_addr",
-        Action::ResolveRoute => "rdma_resolve_route",
-        Action::Adopt(_) => "adopt",
-        Action::CreateQp => "rdma_create_qp",
-        Action::Connect(_) => "rdma_connect",
-        Action::Accept(_) => "rdma_accept",
-        Action::Tune => "ibv_modify_qp",
-        Action::Disconnect => "rdma_disconnect",
-        Action::DestroyQp => "rdma_destroy_qp",
-        Action::DestroyId => "rdma_destroy_id",
     }
 }

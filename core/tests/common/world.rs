@@ -10,7 +10,8 @@ use spinwire_core::time::Instant;
 use spinwire_core::turn::{Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
 use super::app::{App, Book, Plan};
-use super::net::{Faults, Host, Net, SimControl};
+use super::control::SimControl;
+use super::net::{Faults, Host, Net};
 use super::qp::SimFabric;
 
 /// Rounds of busy turns in which nothing happens on the net before a run counts as a livelock: 0.4 ms.

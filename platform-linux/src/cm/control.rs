@@ -11,38 +11,14 @@ use spinwire_core::time::Instant;
 
 use super::address::{AddressError, explain, without_device};
 use super::channel::{Channel, ChannelError, Event};
-use super::id::{CmId, LinkOptions};
-use super::readiness::{Readiness, Watch, Wish};
+use super::id::CmId;
+use super::options::{ControlCounters, ControlOptions, Endpoint};
+use super::readiness::{Readiness, Watch};
 use super::token::Token;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno, wait_readable};
 use crate::sys::rdmacm::EventKind;
 use crate::verbs::{AsyncEvent, AsyncKind, Device, VerbsFabric};
-
-/// What a control is set up with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControlOptions {
-    /// How to see that an event waits.
-    pub readiness: Wish,
-    /// How persistent connections are.
-    pub link: LinkOptions,
-    /// For the kernel's own resolution of an address, and again of a route.
-    pub resolve: Duration,
-    /// Connect requests that may wait in the kernel. When it is full, the kernel drops further ones without a word, and
-    /// the far side asks again seconds later. Capped by the sysctl `net.rdma_ucm.max_backlog`.
-    pub backlog: i32,
-}
-
-impl Default for ControlOptions {
-    fn default() -> Self {
-        ControlOptions {
-            readiness: Wish::Best,
-            link: LinkOptions::default(),
-            resolve: Duration::from_secs(2),
-            backlog: 1_024,
-        }
-    }
-}
 
 /// Connections' ids, listeners and endpoints of one core; events in, actions out.
 ///
@@ -65,28 +41,6 @@ pub struct VerbsControl<'m> {
     last_failure: Option<CallError>,
     last_device_event: Option<AsyncEvent>,
     fabric: PhantomData<fn(&'m ())>,
-}
-
-/// A place to connect to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The far side.
-    pub target: SocketAddr,
-    /// Our side; `None` lets the kernel choose by its routes.
-    pub source: Option<SocketAddr>,
-}
-
-/// What the control did so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ControlCounters {
-    /// Connection events handed out.
-    pub events: u64,
-    /// Connection events about ids that nobody owns any more, or requests refused for want of a place.
-    pub dropped: u64,
-    /// Events of the device itself.
-    pub device_events: u64,
-    /// Calls that failed where the engine could not be told; see [`VerbsControl::last_failure`].
-    pub failures: u64,
 }
 
 /// Connect requests that can wait for the engine at once. It answers each in the turn that brought it.

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::address::{AddressError, explain, usable_devices, without_device};
 use super::channel::{Channel, ChannelError};
-use super::control::Endpoint;
 use super::id::CmId;
+use super::options::Endpoint;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno};
 use crate::sys::rdmacm::EventKind;
