@@ -42,15 +42,25 @@ fn our_client_talks_to_a_plain_server() {
     }
 }
 
+/// On core 0, where our servers run.
 fn c_server(messages: u32) -> (Running, String) {
     let ip = lab_addresses().0;
-    let mut server = start(peers::build("server"), &[ip.to_string(), PORT.to_string(), messages.to_string()]);
+    let mut server = on_core("0", "server", &[ip.to_string(), PORT.to_string(), messages.to_string()]);
     server.wait_for("listening on", PATIENCE);
     (server, url(ip, PORT))
 }
 
+/// On core 1, where our clients run.
 fn c_client(url: &str, messages: u32) -> Running {
     let (server, source) = (address_of(url), lab_addresses().1);
     let arguments = [server.ip().to_string(), server.port().to_string(), messages.to_string(), source.to_string()];
-    start(peers::build("client"), &arguments)
+    on_core("1", "client", &arguments)
+}
+
+/// Beside a loop that spins on the same core, each message would wait for a slice of the scheduler.
+fn on_core(core: &str, name: &str, arguments: &[String]) -> Running {
+    let program = peers::build(name).to_string_lossy().into_owned();
+    let mut words = vec!["-c", core, &program];
+    words.extend(arguments.iter().map(String::as_str));
+    start("taskset", &words)
 }
