@@ -104,6 +104,12 @@ pub enum ProtocolError {
         /// Bytes of the buffer.
         max: u32,
     },
+    /// More bytes than the posted receive has; the device saw it, and does not say how many.
+    #[error("sent more than the {max} bytes expected at most")]
+    Overrun {
+        /// Bytes of the buffer.
+        max: u32,
+    },
     /// A message without immediate data, or with bits set that have no meaning.
     #[error("sent immediate data {imm:?} that has no meaning")]
     Imm {

@@ -5,7 +5,7 @@ use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
 use crate::conn::{Credits, Imm, MessageKind};
-use crate::fabric::{Batch, Completion, Control, Fabric, Outcome};
+use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
 use crate::id::{ConnId, WorkKind};
 use crate::pool::Buf;
 
@@ -40,6 +40,12 @@ impl<'m, C: Control> Engine<'m, C> {
         self.core.dirty.mark(id.slot());
         match completion.outcome {
             Outcome::Done { bytes, imm } => self.arrived(handler, id, buf, bytes, imm),
+            Outcome::Failed { status: WcStatus::LOC_LEN_ERR, .. } => {
+                let fault = ProtocolError::Overrun { max: buf.len() as u32 };
+                self.core.recv_pool.release(buf);
+                self.core.stats.completions_failed += 1;
+                self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
+            }
             Outcome::Failed { status, vendor } => {
                 self.core.recv_pool.release(buf);
                 self.work_failed(handler, id, "receive", status, vendor);

@@ -16,6 +16,9 @@ pub(crate) use rdma_sys::{
 use super::code::c_codes;
 use super::os::{CallError, Errno, check};
 
+/// `IBV_QPS_ERR`.
+pub(crate) const QP_STATE_ERROR: u32 = rdma_sys::ibv_qp_state::IBV_QPS_ERR;
+
 c_codes! {
     /// What happened on a device outside of its completion queues. From `enum ibv_event_type`.
     AsyncKind {

@@ -213,14 +213,23 @@ impl Qp {
 
     /// Sets how long a peer that found no receive posted is told to wait; the next longer delay that exists is taken.
     ///
-    /// Only once connected. Without this it is 655 ms, because rdma_cm leaves the code at 0.
+    /// Only once connected. Without this it is 655 ms, because rdma_cm leaves the code at 0. A queue pair that is broken
+    /// already (by a message that was there first) refuses it; that is no failure, for the completion that tells why
+    /// follows.
     pub(crate) fn set_rnr_delay(&self, delay: Duration) -> Result<(), CallError> {
         // SAFETY: all zeroes is a valid ibv_qp_attr; only the field that the mask names is read.
         let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };
         attributes.min_rnr_timer = rnr_code(delay);
         let mask = ffi::ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER.0 as i32;
         // SAFETY: alive.
-        check("ibv_modify_qp", || unsafe { ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) })
+        let result = check("ibv_modify_qp", || unsafe { ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) });
+        if result.is_err() && self.is_broken() { Ok(()) } else { result }
+    }
+
+    /// Whether the queue pair is in the error state.
+    fn is_broken(&self) -> bool {
+        let wanted = ffi::ibv_qp_attr_mask::IBV_QP_STATE;
+        self.query(wanted).is_ok_and(|attributes| attributes.qp_state == ffi::QP_STATE_ERROR)
     }
 
     /// Asks the device what the queue pair is set to.
@@ -231,6 +240,16 @@ impl Qp {
         use ffi::ibv_qp_attr_mask as mask;
         let wanted =
             mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT | mask::IBV_QP_RNR_RETRY | mask::IBV_QP_MIN_RNR_TIMER;
+        let attributes = self.query(wanted)?;
+        Ok(QpAttributes {
+            ack_timeout: if attributes.timeout == 0 { Duration::ZERO } else { ack_timeout(attributes.timeout) },
+            retries: attributes.retry_cnt,
+            rnr_retries: attributes.rnr_retry,
+            rnr_delay: rnr_delay(attributes.min_rnr_timer),
+        })
+    }
+
+    fn query(&self, wanted: ffi::ibv_qp_attr_mask) -> Result<ffi::ibv_qp_attr, CallError> {
         // SAFETY: all zeroes is valid for both: null pointers and integers.
         let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };
         // SAFETY: as above.
@@ -239,12 +258,7 @@ impl Qp {
         check("ibv_query_qp", || unsafe {
             ffi::ibv_query_qp(self.qp.as_ptr(), &mut attributes, wanted.0 as i32, &mut init)
         })?;
-        Ok(QpAttributes {
-            ack_timeout: if attributes.timeout == 0 { Duration::ZERO } else { ack_timeout(attributes.timeout) },
-            retries: attributes.retry_cnt,
-            rnr_retries: attributes.rnr_retry,
-            rnr_delay: rnr_delay(attributes.min_rnr_timer),
-        })
+        Ok(attributes)
     }
 }
 
