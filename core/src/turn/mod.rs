@@ -115,9 +115,10 @@ impl<'m, C: Control> Engine<'m, C> {
         &mut self.control
     }
 
-    /// The data side, to look at.
-    pub fn fabric(&mut self) -> &mut C::Fabric {
-        &mut self.fabric
+    /// The data side, to look at. Not to change: what is posted beside the engine's books, or by the fabric of another
+    /// engine, would let a device write into buffers that somebody holds.
+    pub fn fabric(&self) -> &C::Fabric {
+        &self.fabric
     }
 
     fn stamp(&mut self, now: Instant) {
