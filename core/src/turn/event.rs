@@ -1,4 +1,4 @@
-//! Step 4 and 5: connection events and deadlines.
+//! Step 3 and 4: connection events and deadlines.
 
 use super::{Cx, EVENTS_PER_TURN, Engine, Handler, RELEASES_PER_TURN, Request, Verdict};
 use crate::cm::event::{CmEvent, CmEventKind, Target};
@@ -19,9 +19,11 @@ impl<C: Control> Engine<'_, C> {
             match event.target {
                 Target::Conn(id) => self.conn_event(handler, id, &event),
                 Target::Request(listener, request) => self.request(handler, listener, request, &event),
-                Target::Listener(listener) => {
+                Target::Listener(listener) if event.kind == CmEventKind::DeviceRemoval => {
                     handler.on_listener_lost(&mut Cx { core: &mut self.core }, listener, event.kind);
                 }
+                // A hint, such as ADDR_CHANGE after a bond changed its port: the listener goes on.
+                Target::Listener(_) => self.core.stats.events_ignored += 1,
                 Target::Device => self.device_event(handler, event.kind),
             }
         }
