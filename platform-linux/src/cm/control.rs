@@ -198,10 +198,7 @@ impl VerbsControl<'_> {
                 fabric.qp(conn).ok_or(none)?.set_rnr_delay(options.link.rnr_delay)
             }
             Action::Disconnect => Ok(self.id(conn, "rdma_disconnect")?.disconnect()?),
-            Action::DestroyQp => {
-                fabric.close(conn);
-                Ok(())
-            }
+            Action::DestroyQp => fabric.close(conn),
             Action::DestroyId => {
                 if let Some(slot) = self.conns.get_mut(conn.slot()) {
                     slot.take_if(|(owner, _)| *owner == conn);

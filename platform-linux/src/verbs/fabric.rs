@@ -127,9 +127,10 @@ impl<'m> VerbsFabric<'m> {
     }
 
     /// Destroys the queue pair of `conn`, if it has one.
-    pub(crate) fn close(&mut self, conn: ConnId) {
+    pub(crate) fn close(&mut self, conn: ConnId) -> Result<(), CallError> {
         let entry = self.conns.get_mut(conn.slot()).and_then(|slot| slot.take_if(|entry| entry.id == conn));
         self.live -= u32::from(entry.is_some());
+        entry.map_or(Ok(()), |entry| entry.qp.destroy())
     }
 
     #[inline]

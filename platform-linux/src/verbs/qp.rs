@@ -136,6 +136,8 @@ pub struct Qp {
     _recv_cq: Cq,
     pd: Pd,
     id: Rc<Id>,
+    /// Destroying it was tried.
+    gone: bool,
 }
 
 /// What a queue pair was set to. From `ibv_query_qp`.
@@ -180,6 +182,7 @@ impl Qp {
             _recv_cq: recv_cq.clone(),
             pd: pd.clone(),
             id: Rc::clone(id),
+            gone: false,
         })
     }
 
@@ -189,7 +192,7 @@ impl Qp {
         let caps = QpCaps { send: 16, recv: 16, inline: 64 };
         // SAFETY: a test's, alive.
         let number = unsafe { qp.as_ref().qp_num };
-        Qp { qp, number, caps, _send_cq: cq.clone(), _recv_cq: cq.clone(), pd, id }
+        Qp { qp, number, caps, _send_cq: cq.clone(), _recv_cq: cq.clone(), pd, id, gone: false }
     }
 
     /// The queue pair's number on its device.
@@ -262,14 +265,44 @@ impl Qp {
     }
 }
 
-impl Drop for Qp {
-    fn drop(&mut self) {
+impl Qp {
+    /// Destroys it and says how that went, where a drop can only count a failure. The device touches none of its
+    /// buffers afterwards, also if it failed.
+    pub(crate) fn destroy(mut self) -> Result<(), CallError> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Result<(), CallError> {
+        if core::mem::replace(&mut self.gone, true) {
+            return Ok(());
+        }
         // As rdma_destroy_qp does it (the completion queues are ours, not the library's), but that hides the result.
         // SAFETY: made on the id and destroyed once, here; the pointer in the id is cleared so that nothing follows it.
         let result = check("ibv_destroy_qp", || unsafe { ffi::ibv_destroy_qp(self.qp.as_ptr()) });
+        if result.is_err() {
+            self.stop();
+        }
         // SAFETY: the id is alive, held by this queue pair.
         unsafe { (*self.id.as_ptr()).qp = core::ptr::null_mut() };
         note_destroy(format_args!("queue pair {} of {}", self.number, self.pd.device().name()), result);
+        result
+    }
+
+    /// Moves one that could not be destroyed to the error state, for its buffers are about to be used again.
+    fn stop(&self) {
+        // SAFETY: all zeroes is a valid ibv_qp_attr; only the field that the mask names is read.
+        let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };
+        attributes.qp_state = ffi::ibv_qp_state::IBV_QPS_ERR;
+        let mask = ffi::ibv_qp_attr_mask::IBV_QP_STATE.0 as i32;
+        // SAFETY: it was not destroyed, so it is alive. Nothing is left to be tried if this fails too.
+        let _ = check("ibv_modify_qp", || unsafe { ffi::ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) });
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // A failure was counted and printed.
+        let _ = self.release();
     }
 }
 
