@@ -16,8 +16,9 @@ impl fmt::Display for Words<'_> {
             CloseReason::Call { errno, .. } | CloseReason::Post { errno, .. } => {
                 write!(f, ": {}", Error::from_raw_os_error(errno))
             }
-            // Negative means an error number; a positive status is a code of InfiniBand and has no such words.
-            CloseReason::Event { status, .. } if status < 0 => {
+            // Negative means an error number; a positive status is a code of InfiniBand and has no such words. And -1 is
+            // what librdmacm gives when a call of its own failed while it fetched the event: no number, not EPERM.
+            CloseReason::Event { status, .. } if status < -1 => {
                 write!(f, ": {}", Error::from_raw_os_error(status.saturating_neg()))
             }
             _ => Ok(()),
@@ -36,6 +37,7 @@ mod tests {
         let event = |status| CloseReason::Event { step: State::Connecting, event: CmEventKind::Unreachable, status };
         assert!(Words(&event(-110)).to_string().ends_with("status -110: Connection timed out (os error 110)"));
         assert!(Words(&event(28)).to_string().ends_with("status 28"));
+        assert!(Words(&event(-1)).to_string().ends_with("status -1"));
         let call = CloseReason::Call { step: State::Accepting, call: "rdma_create_qp", errno: 12 };
         assert!(Words(&call).to_string().ends_with("errno 12: Cannot allocate memory (os error 12)"));
         assert_eq!(Words(&CloseReason::Local).to_string(), CloseReason::Local.to_string());
