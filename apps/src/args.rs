@@ -129,7 +129,8 @@ pub struct CoreArgs {
     /// (retry + 1); the kernel can wait up to four times as long.
     #[arg(long, value_name = "TIME", default_value = "134ms", value_parser = units::span, help_heading = LINK)]
     pub ack_timeout: Duration,
-    /// Sends without acknowledgement are repeated so often. (7 would mean for ever, so it is not offered.)
+    /// Sends without acknowledgement are repeated so often. The client's number holds for both sides; on a server this
+    /// changes nothing. (7 would mean for ever, so it is not offered.)
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = LINK)]
     pub retry: u8,
     /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms.
@@ -146,7 +147,7 @@ pub struct OutputArgs {
     /// Also write the report as JSON; `-` for standard output, instead of the table.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Print errors only.
+    /// Print errors only; a server also its one line that clients can connect.
     #[arg(long, short)]
     pub quiet: bool,
 }
