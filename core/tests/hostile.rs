@@ -9,7 +9,7 @@ use common::world::{Space, config, pair, spaces};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::hello::HelloError;
 use spinwire_core::cm::reason::{CloseReason, ProtocolError};
-use spinwire_core::config::Config;
+use spinwire_core::config::{BATCH_MAX, Config};
 
 #[test]
 fn one_forged_message_ends_one_connection_with_its_reason() {
@@ -84,4 +84,23 @@ fn what_comes_after_a_hello_that_was_not_accepted_is_ignored() {
         assert!(!app.view(conn).opened, "it was never up");
         world.end();
     }
+}
+
+/// Refused connections leave the receives they had posted in the queue: however many, one turn gets past them.
+#[test]
+fn stale_completions_do_not_hold_up_a_message() {
+    let mut spaces = spaces(2, 2);
+    let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
+    let (gone, live) = (world.connect(0, 1), world.connect(0, 1));
+    world.run();
+    world.with(0, |cx, _| cx.close(gone));
+    world.run();
+    let stale = 7 * BATCH_MAX;
+    world.net.leave_behind(0, gone, stale);
+    assert!(world.net.forge(0, live, 1, Some(0)));
+    let before = world.nodes[0].engine.stats().completions_stale;
+    world.turn(0);
+    let stats = world.nodes[0].engine.stats();
+    assert_eq!((stats.completions_stale - before, stats.messages_received), (stale as u64, 1));
+    world.end();
 }

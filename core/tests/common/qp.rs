@@ -66,7 +66,7 @@ pub struct Flight {
 }
 
 /// A completion in a queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cqe {
     pub end: usize,
     pub serial: u64,
