@@ -53,9 +53,15 @@ fn clear_errno() {
 /// Runs a C function that gives 0 for success and otherwise -1 with `errno` set, the error number, or its negative.
 ///
 /// Providers and libraries differ in which of the three they use.
-#[inline]
 pub(crate) fn check(call: &'static str, run: impl FnOnce() -> i32) -> Result<(), CallError> {
-    match run() {
+    clear_errno();
+    check_code(call, run())
+}
+
+/// As [`check`], for a call that was made already, without clearing `errno` before it: for the hot path.
+#[inline]
+pub(crate) fn check_code(call: &'static str, code: i32) -> Result<(), CallError> {
+    match code {
         0 => Ok(()),
         -1 => Err(CallError { call, errno: Errno::last() }),
         n => Err(CallError { call, errno: Errno(n.saturating_abs()) }),
@@ -290,6 +296,9 @@ mod tests {
         let error = check_ptr::<u8>("ibv_create_qp", core::ptr::null_mut).unwrap_err();
         assert_eq!(error.errno, Errno(0), "an older errno must not be blamed on this call");
         assert_eq!(error.to_string(), "ibv_create_qp: failed without giving an error number");
+        // SAFETY: errno of this thread.
+        unsafe { *libc::__errno_location() = libc::EBUSY };
+        assert_eq!(check("ibv_modify_qp", || -1).unwrap_err().errno, Errno(0), "nor on this one");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) use rdma_sys::{
 };
 
 use super::code::c_codes;
-use super::os::{CallError, Errno, check};
+use super::os::{CallError, Errno, check, check_code};
 
 /// `IBV_QPS_ERR`.
 pub(crate) const QP_STATE_ERROR: u32 = rdma_sys::ibv_qp_state::IBV_QPS_ERR;
@@ -87,7 +87,8 @@ c_codes! {
 pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> Result<(), PostFailure<ibv_send_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_send", || unsafe { rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad) })
+    let code = unsafe { rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad) };
+    check_code("ibv_post_send", code)
         .map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
@@ -99,7 +100,8 @@ pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> 
 pub(crate) unsafe fn post_recv(qp: NonNull<ibv_qp>, first: *mut ibv_recv_wr) -> Result<(), PostFailure<ibv_recv_wr>> {
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
-    check("ibv_post_recv", || unsafe { rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad) })
+    let code = unsafe { rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad) };
+    check_code("ibv_post_recv", code)
         .map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
