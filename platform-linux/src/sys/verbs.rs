@@ -115,6 +115,9 @@ pub(crate) struct PostFailure<W> {
 
 /// Fills `entries` with completions and gives how many there were. No system call.
 ///
+/// ibv_poll_cq(3) promises a negative number on failure and nothing about `errno`, and providers put numbers of their
+/// own there (mlx: `CQ_POLL_ERR`, -2), so every failure is `EIO`.
+///
 /// # Safety
 /// `cq` is a live completion queue polled by this thread alone; `entries` may be overwritten.
 #[inline]
@@ -123,8 +126,7 @@ pub(crate) unsafe fn poll_cq(cq: NonNull<ibv_cq>, entries: &mut [ibv_wc]) -> Res
     // SAFETY: the caller's promise; `entries` has room for `wish` completions.
     match unsafe { rdma_sys::ibv_poll_cq(cq.as_ptr(), wish, entries.as_mut_ptr()) } {
         n @ 0.. => Ok(n as usize),
-        -1 => Err(CallError { call: "ibv_poll_cq", errno: Errno::last() }),
-        n => Err(CallError { call: "ibv_poll_cq", errno: Errno(n.saturating_abs()) }),
+        _ => Err(CallError { call: "ibv_poll_cq", errno: Errno(libc::EIO) }),
     }
 }
 
