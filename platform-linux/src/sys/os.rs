@@ -68,6 +68,18 @@ pub(crate) fn check_code(call: &'static str, code: i32) -> Result<(), CallError>
     }
 }
 
+/// As [`check`], again for as long as a signal interrupts the call; `EAGAIN`, that nothing waits, is `false`.
+pub(crate) fn check_waiting(call: &'static str, mut run: impl FnMut() -> i32) -> Result<bool, CallError> {
+    loop {
+        match check(call, &mut run) {
+            Ok(()) => return Ok(true),
+            Err(CallError { errno: Errno(libc::EINTR), .. }) => {}
+            Err(CallError { errno: Errno(libc::EAGAIN), .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Runs a C function that gives a null pointer with `errno` set on failure.
 pub(crate) fn check_ptr<T>(
     call: &'static str,
@@ -287,6 +299,18 @@ mod tests {
         assert_eq!(check("f", set_and_minus_one), enomem);
         assert_eq!(check("f", || libc::ENOMEM), enomem);
         assert_eq!(check("f", || -libc::ENOMEM), enomem);
+    }
+
+    #[test]
+    fn a_signal_does_not_hide_what_waits() {
+        let run = |codes: &[i32]| {
+            let mut codes = codes.iter();
+            let result = check_waiting("f", || *codes.next().unwrap());
+            (result, codes.len())
+        };
+        assert_eq!(run(&[libc::EINTR, libc::EINTR, 0]), (Ok(true), 0), "asked until there is an answer");
+        assert_eq!(run(&[libc::EINTR, libc::EAGAIN]), (Ok(false), 0));
+        assert_eq!(run(&[libc::EIO, 0]), (Err(CallError { call: "f", errno: Errno(libc::EIO) }), 1));
     }
 
     #[test]

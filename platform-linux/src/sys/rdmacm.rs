@@ -17,7 +17,9 @@ use std::rc::Rc;
 pub(crate) use rdma_sys::{rdma_cm_id, rdma_create_qp};
 
 use super::code::{Code, c_codes};
-use super::os::{CallError, Errno, RawSocketAddr, check, check_ptr, note_destroy, read_sockaddr, set_nonblocking};
+use super::os::{
+    CallError, Errno, RawSocketAddr, check, check_ptr, check_waiting, note_destroy, read_sockaddr, set_nonblocking,
+};
 use super::verbs::ibv_context;
 
 /// Option level of an id. Absent from rdma-sys, as are the next two; from `rdma_cma.h`.
@@ -111,13 +113,9 @@ impl Channel {
     pub(crate) fn next(self: &Rc<Self>) -> Result<Option<EventCopy>, CallError> {
         let mut raw = core::ptr::null_mut();
         // SAFETY: the channel is open.
-        let got = check("rdma_get_cm_event", || unsafe { rdma_sys::rdma_get_cm_event(self.raw.as_ptr(), &mut raw) });
-        let raw = match (got, NonNull::new(raw)) {
-            (Ok(()), Some(raw)) => raw,
-            (Ok(()), None) => return Ok(None),
-            (Err(CallError { errno: Errno(libc::EAGAIN | libc::EINTR), .. }), _) => return Ok(None),
-            (Err(error), _) => return Err(error),
-        };
+        let got =
+            check_waiting("rdma_get_cm_event", || unsafe { rdma_sys::rdma_get_cm_event(self.raw.as_ptr(), &mut raw) })?;
+        let Some(raw) = NonNull::new(raw).filter(|_| got) else { return Ok(None) };
         self.fetched.set(self.fetched.get() + 1);
         let event = Event { raw, channel: self };
         let mut copy = event.copy();

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use crate::sys::code::Code;
-use crate::sys::os::{CallError, Errno, check, check_ptr, set_nonblocking};
+use crate::sys::os::{CallError, Errno, check, check_ptr, check_waiting, set_nonblocking};
 use crate::sys::verbs as ffi;
 pub use crate::sys::verbs::{AsyncKind, LinkLayer};
 
@@ -219,14 +219,13 @@ impl Device {
     pub fn next_async_event(&self) -> Result<Option<AsyncEvent>, CallError> {
         let mut raw = MaybeUninit::<ffi::ibv_async_event>::uninit();
         // SAFETY: the context is open and `raw` is large enough.
-        let got = check("ibv_get_async_event", || unsafe {
+        let got = check_waiting("ibv_get_async_event", || unsafe {
             ffi::ibv_get_async_event(self.0.context.as_ptr(), raw.as_mut_ptr())
-        });
-        match got {
-            Ok(()) => self.0.async_fetched.set(self.0.async_fetched.get() + 1),
-            Err(CallError { errno: Errno(libc::EAGAIN | libc::EINTR), .. }) => return Ok(None),
-            Err(error) => return Err(error),
+        })?;
+        if !got {
+            return Ok(None);
         }
+        self.0.async_fetched.set(self.0.async_fetched.get() + 1);
         // SAFETY: the call filled `raw`. Until it is acknowledged the object it names is not destroyed.
         let event = unsafe { decode(raw.as_ptr()) };
         // SAFETY: fetched above and not yet acknowledged; `raw` is not used again.
