@@ -174,6 +174,14 @@ pub(crate) fn memlock_limit() -> (Option<u64>, Option<u64>) {
     (finite(limit.rlim_cur), finite(limit.rlim_max))
 }
 
+/// The bytes that devices have pinned of this process's memory, which the kernel holds against the limit of locked
+/// memory. 0 if the kernel does not tell.
+pub(crate) fn pinned_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmPin:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0_u64) * 1_024
+}
+
 /// One address of one network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InterfaceAddress {

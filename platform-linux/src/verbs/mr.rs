@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::pd::Pd;
 use crate::mem::{Bytes, Limit, RAISE_MEMLOCK};
-use crate::sys::os::{CallError, Errno, check, check_ptr, memlock_limit, note_destroy};
+use crate::sys::os::{CallError, Errno, check, check_ptr, memlock_limit, note_destroy, pinned_bytes};
 use crate::sys::verbs as ffi;
 
 /// Who may touch a region besides the program itself.
@@ -79,7 +79,7 @@ impl Mr {
         });
         match made {
             Ok(mr) => Ok(Mr { mr, pd: pd.clone() }),
-            Err(cause) => Err(explain(cause, len, pd.device().name(), memlock_limit())),
+            Err(cause) => Err(explain(cause, len, pd.device().name(), memlock_limit(), pinned_bytes())),
         }
     }
 
@@ -140,10 +140,17 @@ impl Access {
     }
 }
 
-/// `ENOMEM` means the lock limit when there is one below the size wanted; otherwise memory really is short.
-fn explain(cause: CallError, bytes: usize, device: &str, (soft, hard): (Option<u64>, Option<u64>)) -> MrError {
+/// `ENOMEM` means the lock limit when the size wanted, with the `pinned` bytes of other regions, is above it; otherwise
+/// memory really is short. The same sum as in the kernel (`ib_umem_get`).
+fn explain(
+    cause: CallError,
+    bytes: usize,
+    device: &str,
+    (soft, hard): (Option<u64>, Option<u64>),
+    pinned: u64,
+) -> MrError {
     let device = device.to_owned();
-    let limited = soft.is_some();
+    let limited = soft.is_some_and(|soft| pinned.saturating_add(bytes as u64) > soft);
     match cause.errno {
         Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if limited => MrError::Memlock { bytes, soft, hard, device },
         _ => MrError::Refused { bytes, device, cause },
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_lock_limit_is_named_with_its_size_and_the_way_to_raise_it() {
-        let text = explain(REFUSED, 8 << 20, "rxe0", (Some(64 << 10), Some(1 << 20))).to_string();
+        let text = explain(REFUSED, 8 << 20, "rxe0", (Some(64 << 10), Some(1 << 20)), 0).to_string();
         for part in
             ["8 MiB", "limit of this process: 64 KiB", "raised to 1 MiB", "ulimit -l", "LimitMEMLOCK", "memlock=-1"]
         {
@@ -168,11 +175,20 @@ mod tests {
 
     #[test]
     fn without_a_lock_limit_the_device_is_quoted() {
-        let error = explain(REFUSED, 4097, "rxe0", (None, None));
+        let error = explain(REFUSED, 4097, "rxe0", (None, None), 1 << 40);
         assert_eq!(
             error.to_string(),
             "register 4097 bytes of memory on rxe0: ibv_reg_mr: Cannot allocate memory (os error 12)"
         );
+    }
+
+    #[test]
+    fn a_lock_limit_that_has_room_is_not_the_reason() {
+        let limit = (Some(1 << 20), None);
+        let limited = |bytes, pinned| matches!(explain(REFUSED, bytes, "rxe0", limit, pinned), MrError::Memlock { .. });
+        assert!(!limited(1 << 20, 0), "the limit itself may be used up");
+        assert!(limited((1 << 20) + 1, 0));
+        assert!(limited(4_096, 1 << 20), "other regions count");
     }
 
     #[test]
