@@ -121,7 +121,7 @@ impl Watch {
 
     /// The descriptors that should be drained now, until they have nothing more: one bit each.
     ///
-    /// With io_uring a change is told once, so what is not drained is not told again. Cost when nothing happened: two
+    /// With io_uring a change is told once, so what is not drained is not told again. Cost when nothing happened: three
     /// loads; or, timed, a comparison, and a system call when the time has come.
     ///
     /// # Errors
