@@ -1,6 +1,6 @@
 //! What all connections of one core on one device share, sized together.
 
-use spinwire_core::config::{DEPTH_MAX, Sizing};
+use spinwire_core::config::{CONNS_MAX, DEPTH_MAX, POOL_BUFFERS_MAX, Sizing};
 
 use super::cq::{Cq, CqError};
 use super::device::{Device, Limits};
@@ -99,40 +99,51 @@ impl Queues {
     }
 }
 
-/// The depth to use: as wished if everything that follows from it fits the device.
+/// The depth to use: as wished if everything that follows from it fits the device and this program.
 fn fit_depth(device: &str, limits: &Limits, connections: u32, wish: Size) -> Result<u32, LimitError> {
     let per_queue = |depth| Sizing::of(depth).send_slots.max(Sizing::of(depth).recv_posted);
-    let shared = |depth| u64::from(per_queue(depth)) * u64::from(connections);
-    let fits_qp = |depth| per_queue(depth) <= limits.max_qp_wr;
-    let fits_cq = |depth| shared(depth) <= u64::from(limits.max_cqe);
+    let buffers = |depth| Sizing::of(depth).recv_buffers.max(Sizing::of(depth).send_buffers);
+    let pool_max = u32::try_from(POOL_BUFFERS_MAX).unwrap_or(u32::MAX);
+    let conns_max = u32::try_from(CONNS_MAX).unwrap_or(u32::MAX);
+
+    // Not even depth 1: it is the device that does not fit, or the number of connections.
+    let too_large = |option, asked, max, limit| LimitError { option, asked, max, limit, device: device.to_owned() };
+    if per_queue(1) > limits.max_qp_wr {
+        return Err(too_large("--depth", wish.value(), 0, "max_qp_wr"));
+    }
+    let most_connections = [
+        (limits.max_cqe / per_queue(1), "max_cqe"),
+        (pool_max / buffers(1), POOL_LIMIT),
+        (conns_max, "CONNS_MAX, a limit of this program"),
+    ];
+    if let Some((max, limit)) = most_connections.into_iter().min_by_key(|(max, _)| *max)
+        && connections > max
+    {
+        return Err(too_large("--connections", connections, max, limit));
+    }
+
+    let shared = |each: u32| u64::from(each) * u64::from(connections);
     let largest = |fits: &dyn Fn(u32) -> bool| {
-        let (mut low, mut high) = (0, DEPTH_MAX);
+        let (mut low, mut high) = (1, DEPTH_MAX);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             if fits(middle) { low = middle } else { high = middle - 1 }
         }
         low
     };
-    let by_qp = largest(&fits_qp);
-    let by_cq = largest(&fits_cq);
-    if by_qp == 0 || by_cq == 0 {
-        // Not even depth 1: the number of connections is what does not fit.
-        let max = limits.max_cqe / per_queue(1);
-        return Err(LimitError {
-            option: "--connections",
-            asked: connections,
-            max,
-            limit: "max_cqe",
-            device: device.to_owned(),
-        });
-    }
-    let (max, limit) = match () {
-        () if by_cq < by_qp => (by_cq, "max_cqe, shared by all connections"),
-        () if by_qp < DEPTH_MAX => (by_qp, "max_qp_wr"),
-        () => (DEPTH_MAX, "the limit of this program"),
-    };
+    // The first of equals is named: the program's own range, which no other device and no other count lifts.
+    let largest_depths = [
+        (DEPTH_MAX, "the limit of this program"),
+        (largest(&|depth| per_queue(depth) <= limits.max_qp_wr), "max_qp_wr"),
+        (largest(&|depth| shared(per_queue(depth)) <= limits.max_cqe.into()), "max_cqe, shared by all connections"),
+        (largest(&|depth| shared(buffers(depth)) <= pool_max.into()), POOL_LIMIT),
+    ];
+    let (max, limit) = largest_depths.into_iter().min_by_key(|(max, _)| *max).unwrap_or((DEPTH_MAX, ""));
     Limit { option: "--depth", max, limit, device }.fit(wish).map(|depth| depth.max(1))
 }
+
+/// How the limit of a pool's buffers is named.
+const POOL_LIMIT: &str = "POOL_BUFFERS_MAX, a limit of this program, shared by all connections";
 
 #[cfg(test)]
 mod tests {
@@ -171,5 +182,31 @@ mod tests {
         let error = fit_depth("rxe0", &limits(), 40_000, Size::Default(32)).unwrap_err();
         assert_eq!((error.option, error.asked), ("--connections", 40_000));
         assert_eq!(fit_depth("rxe0", &limits(), error.max, Size::Default(1)), Ok(1));
+    }
+
+    #[test]
+    fn a_device_too_small_for_any_depth_names_its_queue_limit() {
+        let tiny = Limits { max_qp_wr: Sizing::of(1).send_slots - 1, ..limits() };
+        let error = fit_depth("fake0", &tiny, 1, Size::Default(32)).unwrap_err();
+        assert_eq!(error.to_string(), "--depth 32: fake0 takes at most 0 (max_qp_wr)");
+    }
+
+    #[test]
+    fn the_buffers_of_a_pool_bound_depth_and_connections() {
+        let vast = Limits { max_cqe: i32::MAX as u32, ..limits() };
+        let pool = |depth, connections: u32| {
+            let sizing = Sizing::of(depth);
+            sizing.recv_buffers.max(sizing.send_buffers) as usize * connections as usize
+        };
+        let error = fit_depth("fake0", &vast, 1_000, Size::Asked(4_000)).unwrap_err();
+        assert_eq!((error.option, error.limit), ("--depth", POOL_LIMIT));
+        assert!(pool(error.max, 1_000) <= POOL_BUFFERS_MAX && pool(error.max + 1, 1_000) > POOL_BUFFERS_MAX);
+
+        for connections in [CONNS_MAX as u32 + 1, u32::MAX] {
+            let error = fit_depth("fake0", &vast, connections, Size::Asked(1)).unwrap_err();
+            assert_eq!((error.option, error.asked), ("--connections", connections));
+            assert_eq!(error.max, (CONNS_MAX).min(POOL_BUFFERS_MAX / pool(1, 1)) as u32);
+            assert_eq!(fit_depth("fake0", &vast, error.max, Size::Asked(1)), Ok(1));
+        }
     }
 }
