@@ -18,7 +18,7 @@ use super::token::Token;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno, wait_readable};
 use crate::sys::rdmacm::EventKind;
-use crate::verbs::{AsyncEvent, AsyncKind, Device, VerbsFabric};
+use crate::verbs::{AsyncEvent, AsyncKind, AsyncPlace, CqId, Device, VerbsFabric};
 
 /// Connections' ids, listeners and endpoints of one core; events in, actions out.
 ///
@@ -40,6 +40,9 @@ pub struct VerbsControl<'m> {
     counters: ControlCounters,
     last_failure: Option<CallError>,
     last_device_event: Option<AsyncEvent>,
+    /// The completion queues of our fabric, from its first queue pair on: without one, nothing breaks them.
+    cqs: Option<[CqId; 2]>,
+    cq_failed: bool,
     fabric: PhantomData<fn(&'m ())>,
 }
 
@@ -71,6 +74,8 @@ impl VerbsControl<'_> {
             counters: ControlCounters::default(),
             last_failure: None,
             last_device_event: None,
+            cqs: None,
+            cq_failed: false,
             fabric: PhantomData,
         })
     }
@@ -137,6 +142,12 @@ impl VerbsControl<'_> {
         self.last_device_event
     }
 
+    /// Whether the device reported one of our completion queues as broken (`IBV_EVENT_CQ_ERR`): an overrun or a
+    /// protection error. No completion comes from it any more, so no connection can be served.
+    pub fn cq_failed(&self) -> bool {
+        self.cq_failed
+    }
+
     /// The local address of a connection, while it has an id.
     pub fn local_address(&self, conn: ConnId) -> Option<SocketAddr> {
         self.conns.get(conn.slot())?.as_ref().filter(|(owner, _)| *owner == conn)?.1.local_address()
@@ -187,6 +198,7 @@ impl VerbsControl<'_> {
                 self.place(conn, id, CALL).map(drop)
             }
             Action::CreateQp => {
+                self.cqs = Some(fabric.queues().cq_ids());
                 let id = self.id(conn, "rdma_create_qp")?;
                 id.ready_for_qp()?;
                 fabric.open(conn, id.raw())
@@ -283,7 +295,9 @@ impl VerbsControl<'_> {
                 Ok(Some(event)) => {
                     self.counters.device_events += 1;
                     self.last_device_event = Some(event);
-                    if let Code::Known(AsyncKind::DeviceFatal | AsyncKind::CqError) = event.kind {
+                    let cq_failed = is_failure_of(event, self.cqs);
+                    self.cq_failed |= cq_failed;
+                    if cq_failed || event.kind == Code::Known(AsyncKind::DeviceFatal) {
                         return Some(CmEvent {
                             target: Target::Device,
                             kind: CmEventKind::DeviceFatal,
@@ -345,6 +359,14 @@ impl<'m> Control for VerbsControl<'m> {
     }
 }
 
+/// Whether one of `cqs` broke. All loops on a device see the same events, so it may be another's.
+fn is_failure_of(event: AsyncEvent, cqs: Option<[CqId; 2]>) -> bool {
+    match (event.kind, event.place) {
+        (Code::Known(AsyncKind::CqError), AsyncPlace::Cq(cq)) => cqs.is_some_and(|cqs| cqs.contains(&cq)),
+        _ => false,
+    }
+}
+
 fn kind_for_core(kind: Code<EventKind>) -> CmEventKind {
     use EventKind as K;
     match kind {
@@ -365,5 +387,22 @@ fn kind_for_core(kind: Code<EventKind>) -> CmEventKind {
         Code::Known(K::AddrChange) => CmEventKind::AddrChange,
         Code::Known(K::TimewaitExit) => CmEventKind::TimewaitExit,
         Code::Unknown(raw) => CmEventKind::Unknown(raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_failure_of_an_own_completion_queue_is_ours() {
+        let [send, recv, other] = [1, 2, 3].map(CqId::from_fake);
+        let event = |cq| AsyncEvent { kind: Code::Known(AsyncKind::CqError), place: AsyncPlace::Cq(cq) };
+        assert!(is_failure_of(event(send), Some([send, recv])));
+        assert!(is_failure_of(event(recv), Some([send, recv])));
+        assert!(!is_failure_of(event(other), Some([send, recv])), "another loop's");
+        assert!(!is_failure_of(event(send), None));
+        let other_kind = AsyncEvent { kind: Code::Known(AsyncKind::DeviceFatal), ..event(send) };
+        assert!(!is_failure_of(other_kind, Some([send, recv])));
     }
 }

@@ -22,7 +22,7 @@ pub struct Reactor<'m> {
 pub enum RunError {
     /// A completion queue is broken, and every connection with it.
     #[error("the completion queue is broken: {0}")]
-    CompletionQueue(CallError),
+    CompletionQueue(CqFailure),
     /// Connections did not end although each has a deadline.
     #[error("{live} connections were still there {waited} after everything was closed")]
     NotClosed {
@@ -31,6 +31,17 @@ pub enum RunError {
         /// How long they were given.
         waited: Nanos,
     },
+}
+
+/// How it was learned that a completion queue is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CqFailure {
+    /// It could not be polled.
+    #[error(transparent)]
+    Poll(CallError),
+    /// The device reported it.
+    #[error("the device reports an overrun or a protection error (IBV_EVENT_CQ_ERR)")]
+    Event,
 }
 
 impl<'m> Reactor<'m> {
@@ -77,7 +88,7 @@ impl<'m> Reactor<'m> {
     /// Closes every connection and turns until all are over.
     ///
     /// # Errors
-    /// [`RunError::NotClosed`] when they are not within the linger and the drain time, a second, and the time it takes to
+    /// [`RunError::CompletionQueue`] when one is broken; what could be closed is closed then. [`RunError::NotClosed`] when they are not within the linger and the drain time, a second, and the time it takes to
     /// destroy their queue pairs.
     pub fn close<H: Handler>(&mut self, handler: &mut H) -> Result<(), RunError> {
         let limit = self.close_limit();
@@ -86,9 +97,21 @@ impl<'m> Reactor<'m> {
         while self.engine.live() > 0 {
             let now = clock::now();
             if now.since(begun) > limit {
+                // Without completions nothing drains: then that is what to report.
+                self.check_queues()?;
                 return Err(RunError::NotClosed { live: self.engine.live(), waited: now.since(begun) });
             }
             self.engine.turn(now, handler);
+        }
+        self.check_queues()
+    }
+
+    fn check_queues(&mut self) -> Result<(), RunError> {
+        if let Some(failure) = self.engine.fabric().poll_failure() {
+            return Err(RunError::CompletionQueue(CqFailure::Poll(failure)));
+        }
+        if self.engine.control().cq_failed() {
+            return Err(RunError::CompletionQueue(CqFailure::Event));
         }
         Ok(())
     }
@@ -106,9 +129,7 @@ impl<'m> Reactor<'m> {
 
     #[inline]
     fn rest(&mut self, now: Instant, last_work: Instant) -> Result<(), RunError> {
-        if let Some(failure) = self.engine.fabric().poll_failure() {
-            return Err(RunError::CompletionQueue(failure));
-        }
+        self.check_queues()?;
         match self.idle.step(now, last_work, self.engine.next_deadline()) {
             Step::Nothing => {}
             Step::Pause => core::hint::spin_loop(),

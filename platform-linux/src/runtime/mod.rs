@@ -39,7 +39,7 @@ mod options;
 mod report;
 mod setup;
 
-pub use drive::{Reactor, RunError};
+pub use drive::{CqFailure, Reactor, RunError};
 pub use idle::Idle;
 pub use options::{Options, ReadinessWish, Role};
 pub use report::{Fabric, SetupReport};

@@ -54,7 +54,8 @@ impl AsyncKind {
             K::SqDrained | K::PathMigrated | K::PathMigrationError | K::LastWqeReached => AsyncSubject::Qp,
             K::PortActive | K::PortError | K::LidChange | K::PkeyChange => AsyncSubject::Port,
             K::SubnetManagerChange | K::ClientReregister | K::GidChange => AsyncSubject::Port,
-            K::CqError | K::DeviceFatal | K::SrqError | K::SrqLimitReached | K::WqFatal => AsyncSubject::Other,
+            K::CqError => AsyncSubject::Cq,
+            K::DeviceFatal | K::SrqError | K::SrqLimitReached | K::WqFatal => AsyncSubject::Other,
         }
     }
 }
@@ -62,6 +63,7 @@ impl AsyncKind {
 /// See [`AsyncKind::subject`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsyncSubject {
+    Cq,
     Qp,
     Port,
     Other,
@@ -88,8 +90,7 @@ pub(crate) unsafe fn post_send(qp: NonNull<ibv_qp>, first: *mut ibv_send_wr) -> 
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
     let code = unsafe { rdma_sys::ibv_post_send(qp.as_ptr(), first, &mut bad) };
-    check_code("ibv_post_send", code)
-        .map_err(|error| PostFailure { errno: error.errno, bad })
+    check_code("ibv_post_send", code).map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
 /// Posts a chain of receives. On failure also gives the first work request that was not taken. No system call.
@@ -101,8 +102,7 @@ pub(crate) unsafe fn post_recv(qp: NonNull<ibv_qp>, first: *mut ibv_recv_wr) -> 
     let mut bad = core::ptr::null_mut();
     // SAFETY: the caller's promise.
     let code = unsafe { rdma_sys::ibv_post_recv(qp.as_ptr(), first, &mut bad) };
-    check_code("ibv_post_recv", code)
-        .map_err(|error| PostFailure { errno: error.errno, bad })
+    check_code("ibv_post_recv", code).map_err(|error| PostFailure { errno: error.errno, bad })
 }
 
 /// A post that was refused, in whole or from some work request on.

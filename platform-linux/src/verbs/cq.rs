@@ -18,6 +18,22 @@ struct Inner {
     capacity: u32,
 }
 
+/// Which completion queue something is about. Only to compare: after its release a new one may have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CqId(usize);
+
+impl CqId {
+    /// `cq` is not followed.
+    pub(super) fn of(cq: *mut ffi::ibv_cq) -> CqId {
+        CqId(cq.addr())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_fake(address: usize) -> CqId {
+        CqId(address)
+    }
+}
+
 /// Why there is no completion queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CqError {
@@ -62,6 +78,11 @@ impl Cq {
     /// How many completions fit before the queue overruns.
     pub fn capacity(&self) -> u32 {
         self.0.capacity
+    }
+
+    /// What events of the device name this queue by.
+    pub fn id(&self) -> CqId {
+        CqId::of(self.as_ptr())
     }
 
     pub(crate) fn device(&self) -> &Device {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Mutex;
 
+use super::cq::CqId;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno, check, check_ptr, check_waiting, set_nonblocking};
 use crate::sys::verbs as ffi;
@@ -72,13 +73,15 @@ pub struct Port {
 pub struct AsyncEvent {
     /// What happened.
     pub kind: Code<AsyncKind>,
-    /// Where: known for queue pairs (by number) and ports.
+    /// Where: known for completion queues, queue pairs and ports.
     pub place: AsyncPlace,
 }
 
 /// The object that an [`AsyncEvent`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsyncPlace {
+    /// This completion queue.
+    Cq(CqId),
     /// The queue pair with this number.
     Qp(u32),
     /// The port with this number.
@@ -249,6 +252,8 @@ unsafe fn decode(raw: *const ffi::ibv_async_event) -> AsyncEvent {
     let kind = AsyncKind::decode(unsafe { (&raw const (*raw).event_type).cast::<u32>().read() });
     let place = match kind {
         Code::Known(known) => match known.subject() {
+            // SAFETY: for this type the union holds a pointer to a completion queue, which is not followed.
+            ffi::AsyncSubject::Cq => AsyncPlace::Cq(CqId::of(unsafe { (*raw).element.cq })),
             // SAFETY: for this type the union names a queue pair, alive until the event is acknowledged.
             ffi::AsyncSubject::Qp => AsyncPlace::Qp(unsafe { (*(*raw).element.qp).qp_num }),
             // SAFETY: for this type the union holds a port number.
@@ -324,5 +329,19 @@ mod tests {
         // SAFETY: the union holds a port number, as the type says.
         let event = unsafe { decode(raw.as_ptr()) };
         assert_eq!(event, AsyncEvent { kind: Code::Known(AsyncKind::PortError), place: AsyncPlace::Port(1) });
+    }
+
+    #[test]
+    fn the_completion_queue_of_an_event_is_told_and_not_followed() {
+        let mut raw = MaybeUninit::<ffi::ibv_async_event>::zeroed();
+        // SAFETY: written as the integer and the pointer they are in C.
+        unsafe {
+            (&raw mut (*raw.as_mut_ptr()).event_type).cast::<u32>().write(0);
+            (*raw.as_mut_ptr()).element.cq = core::ptr::without_provenance_mut(0x1000);
+        }
+        // SAFETY: the union holds a completion queue, as the type says; the pointer is only compared.
+        let event = unsafe { decode(raw.as_ptr()) };
+        let place = AsyncPlace::Cq(CqId::from_fake(0x1000));
+        assert_eq!(event, AsyncEvent { kind: Code::Known(AsyncKind::CqError), place });
     }
 }

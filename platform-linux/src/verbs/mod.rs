@@ -16,7 +16,7 @@ mod region;
 mod timing;
 mod wr;
 
-pub use cq::{Cq, CqError};
+pub use cq::{Cq, CqError, CqId};
 pub use device::{AsyncEvent, AsyncKind, AsyncPlace, Device, Limits, LinkLayer, Port};
 pub use fabric::{Counters, VerbsFabric};
 pub use limits::{LimitError, Lowered, Size, lowered_defaults};

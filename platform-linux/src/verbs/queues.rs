@@ -2,7 +2,7 @@
 
 use spinwire_core::config::{CONNS_MAX, DEPTH_MAX, POOL_BUFFERS_MAX, Sizing};
 
-use super::cq::{Cq, CqError};
+use super::cq::{Cq, CqError, CqId};
 use super::device::{Device, Limits};
 use super::limits::{Limit, LimitError, Size};
 use super::pd::Pd;
@@ -81,6 +81,11 @@ impl Queues {
     /// The device.
     pub fn device(&self) -> &Device {
         self.pd.device()
+    }
+
+    /// The send and the receive completion queue, as events of the device name them.
+    pub fn cq_ids(&self) -> [CqId; 2] {
+        [self.send_cq.id(), self.recv_cq.id()]
     }
 
     /// Most connections at one time.
