@@ -6,7 +6,7 @@ use spinwire_core::config::{Config, ConfigError};
 use spinwire_core::conn::{Conn, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::pool::PoolSlot;
-use spinwire_core::turn::{self, DirtySlot, Engine, Memory, Needs, PoolMemory};
+use spinwire_core::turn::{self, DirtySlot, Needs};
 
 use super::drive::Reactor;
 use super::options::{Options, ReadinessWish, Role};
@@ -18,7 +18,7 @@ use crate::cm::{ChannelError, ControlOptions, LocateError, VerbsControl, device_
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
 use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
 use crate::sys::os::CallError;
-use crate::verbs::{Device, MrError, QueueError, QueueOptions, Queues, Region, VerbsFabric};
+use crate::verbs::{self, Device, MrError, QueueError, QueueOptions, Queues, Region};
 
 /// A core that is set up but does not run yet: it owns the memory that a [`Reactor`] works in.
 pub struct Setup {
@@ -143,11 +143,6 @@ impl Setup {
             return Err(SetupError::Readiness(readiness));
         }
         let memory = self.region.memory().placement().clone();
-        let (key, bytes) = self.region.split();
-        let recv_bytes = pool_bytes(&self.config, Needs::of(&self.config, slots).recv_buffers);
-        // The stride keeps the second half as aligned as the first. The arena was made for both.
-        let (recv, send) = bytes.split_at_mut(recv_bytes);
-        let fabric = VerbsFabric::new(queues, key, slots);
         let listening = match self.role {
             Role::Listen(address) => {
                 let listener = control.listen(address)?;
@@ -158,15 +153,15 @@ impl Setup {
                 None
             }
         };
-        let stride = buffer_stride(&self.config) as u32;
-        let memory_of_engine = Memory {
+        let tables = verbs::Tables {
             conns: &mut self.tables.conns,
             dirty: &mut self.tables.dirty,
             sends: &mut self.tables.sends,
-            recv: PoolMemory { slots: &mut self.tables.recv, bytes: recv, region_offset: 0, stride },
-            send: PoolMemory { slots: &mut self.tables.send, bytes: send, region_offset: recv_bytes as u64, stride },
+            recv: &mut self.tables.recv,
+            send: &mut self.tables.send,
+            stride: buffer_stride(&self.config) as u32,
         };
-        let engine = Engine::new(self.config, memory_of_engine, control, fabric)?;
+        let engine = verbs::engine_on(&mut self.region, queues, self.config, control, tables)?;
         let report = SetupReport {
             cpu: self.cpu.clone(),
             fabric: Fabric::Verbs,

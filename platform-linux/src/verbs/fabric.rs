@@ -59,7 +59,13 @@ pub struct Counters {
 
 impl<'m> VerbsFabric<'m> {
     /// Puts a fabric together. `slots` is the length of the engine's connection table.
-    pub fn new(queues: Queues, region: RegionKey<'m>, slots: usize) -> Self {
+    ///
+    /// # Safety
+    /// Whatever is posted on this fabric, then and later: its leases come only from pools over the bytes of the same
+    /// [`Region::split`](super::Region::split) as the key, made with the offsets that their bytes really have there. And
+    /// no pool reclaims one before its completion was polled or its connection's queue pair is destroyed. An
+    /// [`Engine`](spinwire_core::turn::Engine) that owns both pools and the fabric keeps the second.
+    pub unsafe fn new(queues: Queues, region: RegionKey<'m>, slots: usize) -> Self {
         let sizing = Sizing::of(queues.depth());
         VerbsFabric {
             conns: core::iter::repeat_with(|| None).take(slots).collect(),
@@ -169,7 +175,7 @@ impl Fabric for VerbsFabric<'_> {
             };
         }
         // SAFETY: the queue pair is alive, in `conns`, and this thread's; the memory is the region's, lent to the device
-        // by the pool until the completion or the end of the queue pair (the leases).
+        // by the pool until the completion or the end of the queue pair (the leases, by the promise made to `new`).
         let result = self.recvs.post(chain.len(), |first| unsafe { ffi::post_recv(qp, first) });
         self.counters.recv_chains += 1;
         self.counters.recvs += taken(&result, chain.len());

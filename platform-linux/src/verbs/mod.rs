@@ -6,6 +6,7 @@
 
 mod cq;
 mod device;
+mod engine;
 mod fabric;
 mod limits;
 mod mr;
@@ -18,6 +19,7 @@ mod wr;
 
 pub use cq::{Cq, CqError, CqId};
 pub use device::{AsyncEvent, AsyncKind, AsyncPlace, Device, Limits, LinkLayer, Port};
+pub(crate) use engine::{Tables, engine_on};
 pub use fabric::{Counters, VerbsFabric};
 pub use limits::{LimitError, Lowered, Size, lowered_defaults};
 pub use mr::{Access, Mr, MrError};

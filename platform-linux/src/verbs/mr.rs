@@ -118,6 +118,16 @@ impl Mr {
     }
 }
 
+#[cfg(test)]
+impl Mr {
+    /// A registration that no library knows, never to be dropped.
+    pub(super) fn from_fake(pd: Pd) -> Mr {
+        // SAFETY: zeroes are a valid ibv_mr: pointers and integers.
+        let mr: &'static mut ffi::ibv_mr = Box::leak(Box::new(unsafe { core::mem::zeroed() }));
+        Mr { mr: NonNull::from(mr), pd }
+    }
+}
+
 impl Drop for Mr {
     fn drop(&mut self) {
         // SAFETY: made by registration and released once, here.

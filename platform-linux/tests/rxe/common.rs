@@ -105,7 +105,9 @@ impl Setup {
             PoolMemory { slots, bytes: piece.bytes, region_offset: piece.offset as u64, stride: stride as u32 }
         };
         let control = VerbsControl::new(device, slots, self.control).unwrap();
-        let fabric = VerbsFabric::new(queues, key, slots);
+        // SAFETY: the pools are pieces of the same split with the offsets that the carver gives, and the engine below
+        // owns them and the fabric.
+        let fabric = unsafe { VerbsFabric::new(queues, key, slots) };
         let memory = Memory {
             conns: &mut (0..slots).map(|_| Slot::<Conn>::EMPTY).collect::<Vec<_>>(),
             dirty: &mut vec![DirtySlot::default(); slots],
