@@ -49,6 +49,6 @@ pub struct ControlCounters {
     pub dropped: u64,
     /// Events of the device itself.
     pub device_events: u64,
-    /// Calls that failed where the engine could not be told; see [`VerbsControl::last_failure`].
+    /// Calls that failed where the engine could not be told; see [`last_failure`](super::VerbsControl::last_failure).
     pub failures: u64,
 }
