@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
-use spinwire_core::fabric::{Completion, Outcome, WcStatus};
-use spinwire_core::id::{ConnId, ListenerId, RequestId, WorkId, WorkKind};
+use spinwire_core::fabric::WcStatus;
+use spinwire_core::id::{ConnId, ListenerId, RequestId};
 
 use super::MS;
 use super::qp::{Cqe, Qp, QpState};
@@ -206,14 +206,6 @@ impl Net {
             wire.put(end, &[0xee; 64][..claimed.min(64) as usize], claimed, imm);
         }
         ready
-    }
-
-    /// Flushed receives of a connection that is no more, as some devices leave them in the queue.
-    pub fn leave_behind(&self, node: usize, conn: ConnId, count: usize) {
-        let wr_id = WorkId::new(conn, WorkKind::Recv, 0);
-        let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
-        let cqe = Cqe { end: usize::MAX, serial: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
-        self.0.borrow_mut().hosts[node].recv_cq.extend(core::iter::repeat_n(cqe, count));
     }
 
     /// Ends a machine's program without a word from it; `frozen`: its kernel says nothing either.

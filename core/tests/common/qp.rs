@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use spinwire_core::conn::{Imm, MessageKind};
 use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus};
-use spinwire_core::id::{ConnId, WorkId};
+use spinwire_core::id::{ConnId, WorkId, WorkKind};
 
 use super::MS;
 use super::net::{Due, Net, Phase, Wire};
@@ -71,6 +71,16 @@ pub struct Cqe {
     pub end: usize,
     pub serial: u64,
     pub completion: Completion,
+}
+
+impl Net {
+    /// Flushed receives of a connection that is no more, as some devices leave them in the queue.
+    pub fn leave_behind(&self, node: usize, conn: ConnId, count: usize) {
+        let wr_id = WorkId::new(conn, WorkKind::Recv, 0);
+        let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
+        let cqe = Cqe { end: usize::MAX, serial: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
+        self.0.borrow_mut().hosts[node].recv_cq.extend(core::iter::repeat_n(cqe, count));
+    }
 }
 
 /// One engine's data side.

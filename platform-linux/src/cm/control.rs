@@ -12,12 +12,12 @@ use spinwire_core::time::Instant;
 use super::address::{AddressError, explain, without_device};
 use super::channel::{Channel, ChannelError, Event};
 use super::id::CmId;
+use super::kind::kind_for_core;
 use super::options::{ControlCounters, ControlOptions, Endpoint};
 use super::readiness::{Readiness, Watch};
 use super::token::Token;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno, wait_readable};
-use crate::sys::rdmacm::EventKind;
 use crate::verbs::{AsyncEvent, AsyncKind, AsyncPlace, CqId, Device, VerbsFabric};
 
 /// Connections' ids, listeners and endpoints of one core; events in, actions out.
@@ -364,29 +364,6 @@ fn is_failure_of(event: AsyncEvent, cqs: Option<[CqId; 2]>) -> bool {
     match (event.kind, event.place) {
         (Code::Known(AsyncKind::CqError), AsyncPlace::Cq(cq)) => cqs.is_some_and(|cqs| cqs.contains(&cq)),
         _ => false,
-    }
-}
-
-fn kind_for_core(kind: Code<EventKind>) -> CmEventKind {
-    use EventKind as K;
-    match kind {
-        Code::Known(K::AddrResolved) => CmEventKind::AddrResolved,
-        Code::Known(K::AddrError) => CmEventKind::AddrError,
-        Code::Known(K::RouteResolved) => CmEventKind::RouteResolved,
-        Code::Known(K::RouteError) => CmEventKind::RouteError,
-        Code::Known(K::ConnectRequest) => CmEventKind::ConnectRequest,
-        Code::Known(K::ConnectResponse) => CmEventKind::ConnectResponse,
-        Code::Known(K::ConnectError) => CmEventKind::ConnectError,
-        Code::Known(K::Unreachable) => CmEventKind::Unreachable,
-        Code::Known(K::Rejected) => CmEventKind::Rejected,
-        Code::Known(K::Established) => CmEventKind::Established,
-        Code::Known(K::Disconnected) => CmEventKind::Disconnected,
-        Code::Known(K::DeviceRemoval) => CmEventKind::DeviceRemoval,
-        Code::Known(K::MulticastJoin) => CmEventKind::MulticastJoin,
-        Code::Known(K::MulticastError) => CmEventKind::MulticastError,
-        Code::Known(K::AddrChange) => CmEventKind::AddrChange,
-        Code::Known(K::TimewaitExit) => CmEventKind::TimewaitExit,
-        Code::Unknown(raw) => CmEventKind::Unknown(raw),
     }
 }
 

@@ -4,6 +4,7 @@ pub mod address;
 mod channel;
 mod control;
 mod id;
+mod kind;
 mod locate;
 mod options;
 pub mod readiness;
