@@ -105,7 +105,7 @@ pub enum ProtocolError {
         max: u32,
     },
     /// More bytes than the posted receive has; the device saw it, and does not say how many.
-    #[error("sent more than the {max} bytes expected at most")]
+    #[error("sent a message longer than its receive of {max} bytes")]
     Overrun {
         /// Bytes of the buffer.
         max: u32,

@@ -186,7 +186,7 @@ impl WcStatus {
         match self.0 {
             0 => "success",
             1 => "local length error: the message is longer than the posted receive",
-            2 => "local queue pair operation error",
+            2 => "local queue pair operation error; on Soft-RoCE also: the message is longer than its receive",
             3 => "local end-to-end context error",
             4 => "local protection error",
             5 => "flushed",
