@@ -88,7 +88,7 @@ pub struct PingArgs {
     #[arg(long)]
     pub verify: bool,
     /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = warmup)]
     pub warmup: Option<u64>,
     /// Local address to connect from; its network interface decides which RDMA device is used.
     #[arg(long, value_name = "ADDR")]
@@ -234,6 +234,11 @@ fn size(text: &str) -> Result<u32, String> {
         bytes if bytes <= MOST => Ok(bytes),
         bytes => Err(format!("{bytes} bytes are too many: at most {MOST} (8m)")),
     }
+}
+
+/// A count that may be 0.
+fn warmup(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { units::count(text).map_err(|hint| hint.replace("a count from 1", "0 or a count")) }
 }
 
 fn message_bytes(text: &str) -> Result<u32, String> {

@@ -34,17 +34,47 @@ pub fn check_path(json: Option<&Path>) -> Result<(), Failure> {
 /// Writes a report where the user wants it: the table to standard output unless `quiet`, JSON to `json`.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file, or standard output, cannot be written. A reader that has closed its end of a pipe is no failure of the run.
 pub fn print(report: &(impl fmt::Display + Serialize), json: Option<&Path>, quiet: bool) -> Result<(), Failure> {
     let to_stdout = json == Some(Path::new("-"));
     let mut stdout = std::io::stdout().lock();
     if !quiet && !to_stdout {
-        // Printing to a closed pipe is no failure of the run.
-        let _ = writeln!(stdout, "{report}").and_then(|()| stdout.flush());
+        let written = writeln!(stdout, "{report}").and_then(|()| stdout.flush());
+        unless_closed(written)
+            .map_err(|error| Failure::setup(format!("cannot write the report to standard output: {error}")))?;
     }
     let Some(path) = json else { return Ok(()) };
     let mut text = serde_json::to_string_pretty(report).map_err(Failure::setup)?;
     text.push('\n');
-    let written = if to_stdout { stdout.write_all(text.as_bytes()) } else { std::fs::write(path, text) };
+    let written = if to_stdout {
+        unless_closed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    } else {
+        std::fs::write(path, text)
+    };
     written.map_err(|error| Failure::setup(format!("cannot write the report to {}: {error}", path.display())))
+}
+
+fn unless_closed(written: std::io::Result<()>) -> std::io::Result<()> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn only_a_closed_pipe_excuses_a_report_that_was_not_written() {
+        assert!(unless_closed(Ok(())).is_ok());
+        assert!(unless_closed(Err(Error::from(ErrorKind::BrokenPipe))).is_ok());
+        assert!(unless_closed(Err(Error::from(ErrorKind::StorageFull))).is_err());
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_a_failure() {
+        assert!(print(&"text", Some(Path::new("/dev/full")), true).is_err());
+    }
 }
