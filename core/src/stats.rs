@@ -42,8 +42,12 @@ pub struct Stats {
     pub releases_failed: u64,
     /// Requests refused.
     pub refused: u64,
-    /// Completions of an earlier life of their slot.
+    /// Completions that belong to nothing posted by a live connection: of an earlier life of their slot, a second one for
+    /// the same work, or from another queue pair than their work id's.
     pub completions_stale: u64,
+    /// Of the stale ones, those from another queue pair than that of the live connection their work id names. More than
+    /// none is a fault of the device or its driver.
+    pub qp_num_mismatches: u64,
     /// Completions flushed while closing.
     pub completions_flushed: u64,
     /// Completions that failed in any other way.

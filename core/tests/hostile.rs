@@ -3,13 +3,14 @@
 
 mod common;
 
-use common::app::Plan;
+use common::app::{App, Plan};
 use common::net::{Due, Phase, bare};
-use common::world::{Space, config, pair, spaces};
+use common::world::{Space, World, config, pair, spaces};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::hello::HelloError;
 use spinwire_core::cm::reason::{CloseReason, ProtocolError};
 use spinwire_core::config::{BATCH_MAX, Config};
+use spinwire_core::id::ConnId;
 
 #[test]
 fn one_forged_message_ends_one_connection_with_its_reason() {
@@ -102,5 +103,54 @@ fn stale_completions_do_not_hold_up_a_message() {
     world.turn(0);
     let stats = world.nodes[0].engine.stats();
     assert_eq!((stats.completions_stale - before, stats.messages_received), (stale as u64, 1));
+    world.end();
+}
+
+/// A driver mixes up two queue pairs: the work id names one connection, the number says another. Neither connection's books
+/// are touched, and when the completion comes with the right number it counts.
+#[test]
+fn a_completion_from_another_queue_pair_touches_nobody() {
+    let mut spaces = spaces(4, 2);
+    let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
+    let conns = [world.connect(0, 1), world.connect(0, 1)];
+    world.run();
+    let numbers = conns.map(|conn| world.net.with_end(0, conn, |end| end.qp.as_ref().unwrap().number).unwrap());
+    let received = |world: &World<'_, App>| conns.map(|conn| world.nodes[0].app.view(conn).received);
+
+    let from_peer = ConnId::from_bits(world.net.peer_of(0, conns[0]).unwrap().1).unwrap();
+    world.nodes[1].app.plan = Plan { count: 1, requests: 0, ..Plan::default() };
+    world.with(1, |cx, app| app.go_on(cx, from_peer));
+    world.nodes[0].alive = false;
+    world.run_until(|world| !world.net.0.borrow().hosts[0].recv_cq.is_empty());
+    let arrived = world.net.0.borrow_mut().hosts[0].recv_cq.pop_front().unwrap();
+    for qp_num in [numbers[1], 0, u32::MAX, numbers[0]] {
+        assert_eq!(received(&world), [0, 0]);
+        let mut arrived = arrived.clone();
+        arrived.completion.qp_num = qp_num;
+        world.net.0.borrow_mut().hosts[0].recv_cq.push_back(arrived);
+        world.turn(0);
+    }
+    assert_eq!(received(&world), [1, 0]);
+
+    // The same for a send: it fills the queue until the right completion frees it.
+    world.nodes[0].app.plan = Plan { count: 1_000, requests: 0, ..Plan::default() };
+    world.with(0, |cx, app| app.go_on(cx, conns[0]));
+    assert!(world.nodes[0].app.view(conns[0]).blocked, "the queue is full");
+    world.turn(0);
+    world.run_until(|world| !world.net.0.borrow().hosts[0].send_cq.is_empty());
+    world.nodes[0].alive = true;
+    let confirmed = world.net.0.borrow_mut().hosts[0].send_cq.pop_front().unwrap();
+    let mut wrong = confirmed.clone();
+    wrong.completion.qp_num = numbers[1];
+    world.net.0.borrow_mut().hosts[0].send_cq.push_front(wrong);
+    let sent = world.nodes[0].app.view(conns[0]).sent;
+    world.turn(0);
+    assert!(world.nodes[0].app.view(conns[0]).blocked && world.nodes[0].app.view(conns[0]).sent == sent);
+    world.net.0.borrow_mut().hosts[0].send_cq.push_front(confirmed);
+    world.run();
+    assert_eq!(world.nodes[0].app.view(conns[0]).sent, 1_000);
+
+    let stats = world.nodes[0].engine.stats();
+    assert_eq!((stats.qp_num_mismatches, stats.completions_stale), (4, 4));
     world.end();
 }

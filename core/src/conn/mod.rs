@@ -58,8 +58,8 @@ pub struct Conn {
     pub(crate) close_asked: bool,
     /// Our own goodbye is still to be queued.
     pub(crate) goodbye_due: bool,
-    /// A queue pair exists: posting is possible.
-    pub(crate) has_qp: bool,
+    /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
+    pub(crate) qp_num: Option<u32>,
 }
 
 impl Conn {
@@ -86,7 +86,7 @@ impl Conn {
             starved: false,
             close_asked: false,
             goodbye_due: false,
-            has_qp: false,
+            qp_num: None,
         }
     }
 }

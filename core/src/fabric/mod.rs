@@ -37,6 +37,10 @@ pub trait Fabric {
     /// # Errors
     /// The first `taken` of both halves together were posted, the rest were not.
     fn post_send(&mut self, conn: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError>;
+
+    /// The number of the connection's queue pair, which all its completions carry; `None` while it has no queue pair.
+    /// The engine asks once, when [`Action::CreateQp`] has succeeded, and panics if there is none then.
+    fn qp_num(&self, conn: ConnId) -> Option<u32>;
 }
 
 /// The connection path.
@@ -141,7 +145,8 @@ pub struct SendWr {
 pub struct Completion {
     /// The work id that was posted.
     pub wr_id: WorkId,
-    /// The local queue pair's number, a cross-check for the work id.
+    /// The local queue pair's number. The engine believes a completion only if it is that of the connection its work id
+    /// names.
     pub qp_num: u32,
     /// What became of it.
     pub outcome: Outcome,

@@ -8,8 +8,8 @@ use super::memory::{Memory, SetupError};
 use crate::cm::table::State;
 use crate::config::{Config, Mode, Sizing};
 use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, Table};
-use crate::fabric::SendWr;
-use crate::id::ConnId;
+use crate::fabric::{Completion, SendWr};
+use crate::id::{ConnId, WorkKind};
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
 use crate::time::{Instant, Nanos};
@@ -50,6 +50,21 @@ impl<'m> Core<'m> {
             now: Instant::ZERO,
             next_deadline: Instant::NEVER,
         })
+    }
+
+    /// Whose work a completion is: the connection its work id names, if it lives and the completion came from its queue
+    /// pair. What has no owner is counted and may touch nobody's books.
+    #[inline]
+    pub(super) fn owner(&mut self, completion: &Completion, kind: WorkKind) -> Option<ConnId> {
+        let Completion { wr_id, qp_num, .. } = *completion;
+        let id = self.conns.id_at(wr_id.slot()).filter(|&id| wr_id.is_of(id) && wr_id.kind() == Some(kind));
+        let from_its_qp = id.is_some_and(|id| self.conns.get(id).is_some_and(|conn| conn.qp_num == Some(qp_num)));
+        if !from_its_qp {
+            self.stats.completions_stale += 1;
+            self.stats.qp_num_mismatches += u64::from(id.is_some());
+            return None;
+        }
+        id
     }
 
     /// The ring of the connection in `slot`.

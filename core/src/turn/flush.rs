@@ -110,7 +110,7 @@ impl<C: Control> Engine<'_, C> {
     fn top_up(&mut self, id: ConnId) -> Result<(), PostError> {
         let Core { conns, recv_pool, sizing, stats, dirty, .. } = &mut self.core;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
-        if !conn.has_qp
+        if conn.qp_num.is_none()
             || !matches!(conn.state, State::Established | State::Lingering | State::Connecting | State::Accepting)
         {
             return Ok(());

@@ -33,14 +33,9 @@ impl<'m, C: Control> Engine<'m, C> {
     }
 
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let wr_id = completion.wr_id;
-        let owner = self.core.conns.id_at(wr_id.slot()).filter(|&id| wr_id.is_of(id));
-        let (Some(id), Some(WorkKind::Recv)) = (owner, wr_id.kind()) else {
-            self.core.stats.completions_stale += 1;
-            return;
-        };
+        let Some(id) = self.core.owner(completion, WorkKind::Recv) else { return };
         // The buffer counts only if this connection has lent it: a completion is never believed twice.
-        let Some(buf) = self.core.recv_pool.reclaim(wr_id.index(), id) else {
+        let Some(buf) = self.core.recv_pool.reclaim(completion.wr_id.index(), id) else {
             self.core.stats.completions_stale += 1;
             return;
         };

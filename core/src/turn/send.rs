@@ -20,13 +20,8 @@ impl<C: Control> Engine<'_, C> {
     }
 
     fn sent<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let wr_id = completion.wr_id;
-        let owner = self.core.conns.id_at(wr_id.slot()).filter(|&id| wr_id.is_of(id));
-        let (Some(id), Some(WorkKind::Send)) = (owner, wr_id.kind()) else {
-            self.core.stats.completions_stale += 1;
-            return;
-        };
-        let count = self.core.conns.get(id).and_then(|conn| conn.sends.retired_by(wr_id.index()));
+        let Some(id) = self.core.owner(completion, WorkKind::Send) else { return };
+        let count = self.core.conns.get(id).and_then(|conn| conn.sends.retired_by(completion.wr_id.index()));
         let Some(count) = count else {
             self.core.stats.completions_stale += 1;
             return;

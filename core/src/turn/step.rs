@@ -7,7 +7,7 @@ use crate::cm::reason::{CloseReason, CloseReport};
 use crate::cm::table::{self, Input, State, Step};
 use crate::config::Mode;
 use crate::conn::{Conn, Origin};
-use crate::fabric::{Action, ActionError, Control, WcStatus};
+use crate::fabric::{Action, ActionError, Control, Fabric, WcStatus};
 use crate::id::ConnId;
 use crate::time::Instant;
 
@@ -52,7 +52,8 @@ impl<C: Control> Engine<'_, C> {
             (Step::ResolveRoute, _) => Action::ResolveRoute,
             (Step::CreateQp, _) => {
                 self.control.perform(&mut self.fabric, id, Action::CreateQp)?;
-                conn.has_qp = true;
+                conn.qp_num = self.fabric.qp_num(id);
+                assert!(conn.qp_num.is_some(), "a queue pair was made that has no number");
                 return Ok(());
             }
             (Step::PostRecvs, _) => return self.post_first_receives(id),

@@ -317,4 +317,10 @@ impl Fabric for SimFabric {
         }
         if taken < count { Err(PostError { taken: taken as u32, errno: 12 }) } else { Ok(()) }
     }
+
+    fn qp_num(&self, conn: ConnId) -> Option<u32> {
+        let wire = self.net.0.borrow();
+        let end = wire.hosts[self.node].conns.get(&conn.to_bits())?;
+        wire.ends[*end].qp.as_ref().map(|qp| qp.number)
+    }
 }

@@ -199,6 +199,10 @@ impl Fabric for VerbsFabric<'_> {
         self.counters.sends += taken(&result, count);
         result
     }
+
+    fn qp_num(&self, conn: ConnId) -> Option<u32> {
+        self.qp(conn).map(Qp::number)
+    }
 }
 
 #[inline]

@@ -104,6 +104,14 @@ fn another_life_of_the_slot_cannot_be_posted_on() {
 }
 
 #[test]
+fn a_queue_pair_tells_its_number_to_its_own_connection_only() {
+    let rig = Rig::new();
+    let elsewhere = |bits| rig.fabric.qp_num(ConnId::from_bits(bits).unwrap());
+    assert_eq!(rig.fabric.qp_num(conn(1)), Some(17));
+    assert_eq!((rig.fabric.qp_num(conn(2)), elsewhere(1 << 16 | 3), elsewhere(1 << 16 | 999)), (None, None, None));
+}
+
+#[test]
 #[should_panic(expected = "lease of another region")]
 fn memory_outside_the_region_is_never_given_to_the_device() {
     let mut rig = Rig::new();
