@@ -1,0 +1,32 @@
+//! Both halves of a ring on one thread: what an operation costs while the line is in the own cache.
+
+use std::hint::black_box;
+
+use spinwire_core::ring::{Header, Slot, split};
+
+const CAPACITY: usize = 1_024;
+
+/// One push and one pop.
+#[inline(never)]
+pub fn pair(iterations: u64) {
+    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; CAPACITY]);
+    let (mut producer, mut consumer) = split(&mut header, &mut slots).expect("a power of two");
+    for n in 0..iterations {
+        assert!(producer.push(black_box(n)).is_ok());
+        assert_eq!(consumer.pop(), Ok(n));
+    }
+}
+
+/// 32 items in, 32 out, by slices.
+#[inline(never)]
+pub fn batch(iterations: u64) {
+    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; CAPACITY]);
+    let (mut producer, mut consumer) = split(&mut header, &mut slots).expect("a power of two");
+    let items: [u64; 32] = std::array::from_fn(|n| n as u64);
+    let mut out = [0; 32];
+    for _ in 0..iterations {
+        assert_eq!(producer.push_slice(black_box(&items)), 32);
+        assert_eq!(consumer.pop_slice(black_box(&mut out)), 32);
+    }
+    assert_eq!(out, items);
+}

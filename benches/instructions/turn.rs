@@ -1,0 +1,29 @@
+//! Turns of the loop over a fabric that has nothing, and over one that brings messages to echo.
+
+use spinwire_benches::null::with_rig;
+
+/// A turn that finds nothing.
+#[inline(never)]
+pub fn empty(iterations: u64) {
+    turns(iterations, 0);
+}
+
+/// A turn that finds one message, which is answered in place; with its share of retiring the answers.
+#[inline(never)]
+pub fn echo(iterations: u64) {
+    turns(iterations, 1);
+}
+
+/// A turn that finds 32 messages.
+#[inline(never)]
+pub fn echo_batch(iterations: u64) {
+    turns(iterations, 32);
+}
+
+fn turns(iterations: u64, arriving: usize) {
+    with_rig(arriving, |rig| {
+        for _ in 0..iterations {
+            assert_eq!(rig.turn(), arriving > 0);
+        }
+    });
+}

@@ -1,0 +1,200 @@
+//! A fabric, a control side and a handler that do as little as they can: what is left is the cost of the engine.
+//!
+//! The far side asks for one connection and then sends a fixed number of messages in each turn. No byte moves. The last
+//! send that asked for a completion shows one on the next poll, and each message brings back the credits that the
+//! answers before it spent.
+
+use std::hint::black_box;
+use std::iter::repeat_with;
+
+use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
+use spinwire_core::cm::hello::Hello;
+use spinwire_core::config::{Config, Mode, Timeouts};
+use spinwire_core::conn::{Conn, Imm, MessageKind, Slot};
+use spinwire_core::fabric::{
+    Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
+};
+use spinwire_core::id::{ConnId, ListenerId, RequestId, WorkId};
+use spinwire_core::pool::PoolSlot;
+use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
+
+/// Length of every message in bytes.
+pub const MESSAGE_BYTES: u32 = 64;
+
+const CONFIG: Config = Config {
+    mode: Mode::Spinwire,
+    depth: 64,
+    message_bytes_max: MESSAGE_BYTES,
+    inline_bytes_max: MESSAGE_BYTES,
+    timeouts: Timeouts {
+        resolve: Nanos::from_secs(1),
+        connect: Nanos::from_secs(1),
+        linger: Nanos::from_secs(1),
+        drain: Nanos::from_secs(1),
+    },
+};
+
+/// Places of the ring of posted receives: a power of two, and not fewer than the receives that are ever posted.
+const POSTED: usize = 128;
+const _: () = assert!(CONFIG.sizing().recv_posted as usize <= POSTED);
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct NullFabric {
+    /// Messages in each turn.
+    arriving: usize,
+    posted: [WorkId; POSTED],
+    taken: usize,
+    filled: usize,
+    /// Sends since the last message: the credits the next one brings.
+    unthanked: u16,
+    signaled: Option<WorkId>,
+}
+
+impl Fabric for NullFabric {
+    #[inline]
+    fn poll_recv(&mut self, out: &mut Batch) {
+        for _ in 0..self.arriving {
+            let wr_id = self.posted[self.taken % POSTED];
+            self.taken += 1;
+            let imm = Imm { credits: std::mem::take(&mut self.unthanked), kind: MessageKind::Data }.to_bits();
+            let outcome = Outcome::Done { bytes: MESSAGE_BYTES, imm: Some(imm) };
+            let _ = out.push(Completion { wr_id, qp_num: 1, outcome });
+        }
+    }
+
+    #[inline]
+    fn poll_send(&mut self, out: &mut Batch) {
+        if let Some(wr_id) = self.signaled.take() {
+            let _ = out.push(Completion { wr_id, qp_num: 1, outcome: Outcome::Done { bytes: 0, imm: None } });
+        }
+    }
+
+    #[inline]
+    fn post_recv(&mut self, _: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
+        for work in chain {
+            self.posted[self.filled % POSTED] = work.wr_id;
+            self.filled += 1;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
+        for work in chain.0.iter().chain(chain.1) {
+            self.unthanked += 1;
+            if work.signaled {
+                self.signaled = Some(work.wr_id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A control side whose idle check is a load.
+#[derive(Debug)]
+pub struct NullControl {
+    waiting: Option<(Target, CmEventKind)>,
+    /// Messages in each turn, once the connection is up.
+    arriving: usize,
+}
+
+impl Control for NullControl {
+    type Fabric = NullFabric;
+
+    #[inline]
+    fn poll_event(&mut self, _: Instant) -> Option<CmEvent> {
+        let (target, kind) = self.waiting.take()?;
+        let hello = Hello { credits: CONFIG.sizing().recv_posted, message_bytes_max: MESSAGE_BYTES }.encode();
+        let private_data = PrivateData::from_slice(&hello).expect("a hello is shorter");
+        Some(CmEvent { target, kind, status: 0, private_data, peer: None })
+    }
+
+    fn perform(&mut self, fabric: &mut NullFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
+        match action {
+            Action::Accept(_) => self.waiting = Some((Target::Conn(conn), CmEventKind::Established)),
+            // The last action before the connection is open.
+            Action::Tune => fabric.arriving = self.arriving,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, _: RequestId, _: &[u8]) {}
+}
+
+/// Sends every message back in the buffer it came in.
+#[derive(Debug, Default)]
+struct Echo {
+    messages: u64,
+}
+
+impl Handler for Echo {
+    #[inline]
+    fn on_message(&mut self, _: &mut Cx<'_, '_>, _: ConnId, message: &mut [u8]) -> Answer {
+        self.messages += 1;
+        Answer::InPlace(black_box(message).len() as u32)
+    }
+}
+
+/// An engine with one connection that is up, and what drives it.
+#[derive(Debug)]
+pub struct Rig<'m> {
+    engine: Engine<'m, NullControl>,
+    echo: Echo,
+    now: Instant,
+}
+
+impl Rig<'_> {
+    /// One turn; whether there was anything to do.
+    #[inline]
+    pub fn turn(&mut self) -> bool {
+        self.now = self.now + Nanos::new(100);
+        self.engine.turn(self.now, &mut self.echo)
+    }
+}
+
+/// Makes an engine to which `arriving` messages come in each turn, at most [`BATCH_MAX`](spinwire_core::config::BATCH_MAX), and hands it to `act`.
+///
+/// # Panics
+/// When the connection does not come up, and at the end when a message was lost or not answered: what an engine that
+/// does nothing costs is worth nothing.
+pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
+    let needs = Needs::of(&CONFIG, 1);
+    let mut conns: Vec<_> = repeat_with(|| Slot::<Conn>::EMPTY).take(needs.conns).collect();
+    let mut dirty = vec![DirtySlot::default(); needs.conns];
+    let mut sends: Vec<_> = repeat_with(|| SendWr::EMPTY).take(needs.sends).collect();
+    let (mut recv, mut send) = (Pooled::new(needs.recv_buffers), Pooled::new(needs.send_buffers));
+    let memory =
+        Memory { conns: &mut conns, dirty: &mut dirty, sends: &mut sends, recv: recv.memory(), send: send.memory() };
+    let waiting = Some((Target::Request(ListenerId(0), RequestId(0)), CmEventKind::ConnectRequest));
+    let posted = [WorkId::from_bits(0); POSTED];
+    let fabric = NullFabric { arriving: 0, posted, taken: 0, filled: 0, unthanked: 0, signaled: None };
+    let engine = Engine::new(CONFIG, memory, NullControl { waiting, arriving }, fabric).expect("the memory is enough");
+    let mut rig = Rig { engine, echo: Echo::default(), now: Instant::ZERO };
+    while rig.engine.stats().opened == 0 {
+        assert!(rig.turn(), "the connection does not come up");
+    }
+    let result = act(&mut rig);
+    let stats = rig.engine.stats();
+    assert_eq!((stats.messages_received, stats.messages_sent), (rig.echo.messages, rig.echo.messages));
+    assert_eq!(rig.engine.audit(), Ok(()));
+    result
+}
+
+/// The memory of one pool.
+struct Pooled {
+    slots: Vec<PoolSlot>,
+    bytes: Vec<u8>,
+}
+
+impl Pooled {
+    fn new(buffers: usize) -> Self {
+        Self { slots: vec![PoolSlot::default(); buffers], bytes: vec![0; buffers * MESSAGE_BYTES as usize] }
+    }
+
+    fn memory(&mut self) -> PoolMemory<'_> {
+        PoolMemory { slots: &mut self.slots, bytes: &mut self.bytes, region_offset: 0, stride: MESSAGE_BYTES }
+    }
+}
