@@ -19,6 +19,9 @@ use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
+/// The queue pair's number.
+const QP_NUM: u32 = 1;
+
 /// Length of every message in bytes.
 pub const MESSAGE_BYTES: u32 = 64;
 
@@ -60,15 +63,19 @@ impl Fabric for NullFabric {
             self.taken += 1;
             let imm = Imm { credits: std::mem::take(&mut self.unthanked), kind: MessageKind::Data }.to_bits();
             let outcome = Outcome::Done { bytes: MESSAGE_BYTES, imm: Some(imm) };
-            let _ = out.push(Completion { wr_id, qp_num: 1, outcome });
+            let _ = out.push(Completion { wr_id, qp_num: QP_NUM, outcome });
         }
     }
 
     #[inline]
     fn poll_send(&mut self, out: &mut Batch) {
         if let Some(wr_id) = self.signaled.take() {
-            let _ = out.push(Completion { wr_id, qp_num: 1, outcome: Outcome::Done { bytes: 0, imm: None } });
+            let _ = out.push(Completion { wr_id, qp_num: QP_NUM, outcome: Outcome::Done { bytes: 0, imm: None } });
         }
+    }
+
+    fn qp_num(&self, _: ConnId) -> Option<u32> {
+        Some(QP_NUM)
     }
 
     #[inline]
