@@ -12,6 +12,7 @@
 //! | [`cm`] | the connection state machine as a table |
 //! | [`fabric`] | the seams to a platform: data path and connection path |
 //! | [`turn`] | one turn of the loop, generic over the seams and the application's handler |
+//! | [`timer`] | deadlines, keepalive and retries of all connections: a timer wheel over given memory |
 //! | [`stats`] | counters |
 #![no_std]
 #![deny(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod ring;
 pub mod stats;
 pub mod sync;
 pub mod time;
+pub mod timer;
 pub mod turn;
 
 #[cfg(test)]
