@@ -14,8 +14,12 @@
 //! | [`turn`] | one turn of the loop, generic over the seams and the application's handler |
 //! | [`timer`] | deadlines, keepalive and retries of all connections: a timer wheel over given memory |
 //! | [`stats`] | counters |
+//! | `sim` | with the feature `sim`: engines on a seeded network on virtual time, with faults |
 #![no_std]
 #![deny(unsafe_code)]
+
+#[cfg(feature = "sim")]
+extern crate std;
 
 pub mod cm;
 pub mod config;
@@ -24,6 +28,8 @@ pub mod fabric;
 pub mod id;
 pub mod pool;
 pub mod ring;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod stats;
 pub mod sync;
 pub mod time;

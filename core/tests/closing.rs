@@ -1,16 +1,11 @@
 //! The end of a connection: nothing that arrived is lost, nobody waits without a bound, the first reason is reported.
 #![cfg(not(loom))]
 
-mod common;
-
-use common::MS;
-use common::app::{App, Book, Plan};
-use common::net::Faults;
-use common::world::{Space, World, config, pair, spaces};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::config::{Config, Timeouts};
 use spinwire_core::fabric::WcStatus;
+use spinwire_core::sim::{App, Book, Faults, MS, Plan, Space, World, config, pair, spaces};
 use spinwire_core::time::Nanos;
 
 #[test]
@@ -62,7 +57,7 @@ fn closes_that_nobody_confirms_end_within_one_deadline_while_others_go_on() {
     let doomed: Vec<_> = (0..32).map(|_| world.connect(0, 1)).collect();
     let other = world.connect(0, 2);
     world.run_until(|world| world.nodes[0].app.conns.len() == 33 && world.nodes[0].app.done());
-    world.net.0.borrow_mut().tries_for_ever = true;
+    world.net.wire().tries_for_ever = true;
     world.kill(1, true);
     world.nodes[0].app.plan.count = u32::MAX;
     world.with(0, |cx, app| {
@@ -136,7 +131,7 @@ fn a_peer_that_said_goodbye_and_fell_silent_is_not_waited_for() {
     let mut spaces = spaces(4, 1);
     let plan = Plan { count: 3, requests: 0, close_at_once: true, ..Plan::default() };
     let mut world = pair(&mut spaces, 1, plan, Plan::SILENT);
-    world.net.0.borrow_mut().lost.push((1, CmEventKind::Disconnected));
+    world.net.wire().lost.push((1, CmEventKind::Disconnected));
     world.connect(0, 1);
     world.run_until(|world| world.nodes[1].app.closed() == 1);
     assert_eq!(world.nodes[1].app.only().closed.map(|report| report.reason), Some(CloseReason::Peer));
@@ -189,7 +184,7 @@ fn when_the_goodbye_disconnect_fails_what_arrived_is_delivered_all_the_same() {
     let mut spaces = spaces(64, 1);
     let plan = Plan { count: 50, requests: 0, close_at_once: true, ..Plan::default() };
     let mut world = pair(&mut spaces, 1, plan, Plan::SILENT);
-    world.net.0.borrow_mut().hosts[1].fail = Some(("rdma_disconnect", 1));
+    world.net.wire().hosts[1].fail = Some(("rdma_disconnect", 1));
     let conn = world.connect(0, 1);
     world.run_until(|world| world.nodes[1].app.conns.len() == 1);
     world.nodes[1].alive = false;

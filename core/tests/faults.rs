@@ -1,19 +1,14 @@
 //! Each thing that can go wrong, one at a time: in every state, after every step.
 #![cfg(not(loom))]
 
-mod common;
-
-use common::MS;
-use common::app::{App, Plan};
-use common::net::Phase;
-use common::world::{World, pair, spaces};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::cm::table::State;
 use spinwire_core::config::Timeouts;
 use spinwire_core::id::ConnId;
+use spinwire_core::sim::{App, MS, Phase, Plan, Space, World, pair, spaces};
 
-fn quiet(spaces: &mut [common::world::Space; 2]) -> World<'_, App> {
+fn quiet(spaces: &mut [Space; 2]) -> World<'_, App> {
     pair(spaces, 1, Plan::SILENT, Plan::SILENT)
 }
 
@@ -23,7 +18,7 @@ fn bring_to(world: &mut World<'_, App>, phase: Phase) -> (usize, ConnId) {
     let conn = world.connect(0, 1);
     let mut found = None;
     world.run_until(|world| {
-        let wire = world.net.0.borrow();
+        let wire = world.net.wire();
         let end = wire.ends.iter().find(|end| end.node == node && end.phase == phase);
         found = end.and_then(|end| end.conn);
         found.is_some()
@@ -85,7 +80,7 @@ fn a_step_that_fails_leaves_nothing_and_the_next_connect_succeeds() {
     for (node, call) in both {
         let mut spaces = spaces(2, 1);
         let mut world = quiet(&mut spaces);
-        world.net.0.borrow_mut().hosts[node].fail = Some((call, 1));
+        world.net.wire().hosts[node].fail = Some((call, 1));
         let conn = world.connect(0, 1);
         world.run();
         assert!(world.now < 8_000 * MS);
@@ -112,7 +107,7 @@ fn a_destroy_that_fails_is_counted_and_ends_all_the_same() {
     for call in ["rdma_destroy_qp", "rdma_destroy_id", "rdma_disconnect"] {
         let mut spaces = spaces(2, 1);
         let mut world = quiet(&mut spaces);
-        world.net.0.borrow_mut().hosts[0].fail = Some((call, 1));
+        world.net.wire().hosts[0].fail = Some((call, 1));
         world.connect(0, 1);
         world.run();
         world.end();
@@ -134,7 +129,7 @@ fn a_lost_event_is_a_deadline_not_a_hang() {
     ] {
         let mut spaces = spaces(2, 1);
         let mut world = quiet(&mut spaces);
-        world.net.0.borrow_mut().lost.push((node, kind));
+        world.net.wire().lost.push((node, kind));
         let conn = world.connect(0, 1);
         world.run();
         assert!(world.now < 6_000 * MS, "{kind:?}: {} ms", world.now / MS);
@@ -151,7 +146,7 @@ fn a_lost_event_is_a_deadline_not_a_hang() {
 fn data_before_established_opens_the_connection() {
     let mut spaces = spaces(4, 1);
     let mut world = pair(&mut spaces, 1, Plan { count: 100, window: 4, ..Plan::default() }, Plan::SILENT);
-    world.net.0.borrow_mut().lost.push((1, CmEventKind::Established));
+    world.net.wire().lost.push((1, CmEventKind::Established));
     let conn = world.connect(0, 1);
     world.run();
     assert_eq!(world.nodes[0].app.view(conn).answered, 100);
@@ -165,21 +160,21 @@ fn disconnected_before_established_still_delivers() {
     let mut world = pair(&mut spaces, 1, plan, Plan::SILENT);
     let conn = world.connect(0, 1);
     world.run_until(|world| {
-        let wire = world.net.0.borrow();
+        let wire = world.net.wire();
         wire.ends.iter().any(|end| end.node == 1 && end.phase == Phase::Accepted)
     });
     // The server's loop is away: data, DISCONNECTED and ESTABLISHED wait for it, in the worst order.
     world.nodes[1].alive = false;
     world.run_until(|world| world.nodes[0].app.reason(conn).is_some());
     world.run_for(10 * MS);
-    let mut wire = world.net.0.borrow_mut();
+    let mut wire = world.net.wire();
     wire.hosts[1].events.make_contiguous().reverse();
     assert_eq!(wire.hosts[1].events.front().unwrap().0.kind, CmEventKind::Disconnected);
     // As if the events were seen first.
     let data = std::mem::take(&mut wire.hosts[1].recv_cq);
     drop(wire);
     world.turn(1);
-    world.net.0.borrow_mut().hosts[1].recv_cq = data;
+    world.net.wire().hosts[1].recv_cq = data;
     world.nodes[1].alive = true;
     world.run();
     let server = world.nodes[1].app.only();

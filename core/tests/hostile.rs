@@ -1,16 +1,12 @@
 //! A peer that does not keep to the rules costs its own connection, and nothing else.
 #![cfg(not(loom))]
 
-mod common;
-
-use common::app::{App, Plan};
-use common::net::{Due, Phase, bare};
-use common::world::{Space, World, config, pair, spaces};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::hello::HelloError;
 use spinwire_core::cm::reason::{CloseReason, ProtocolError};
 use spinwire_core::config::{BATCH_MAX, Config};
 use spinwire_core::id::ConnId;
+use spinwire_core::sim::{App, Due, Phase, Plan, Space, World, bare, config, pair, spaces};
 
 #[test]
 fn one_forged_message_ends_one_connection_with_its_reason() {
@@ -28,7 +24,7 @@ fn one_forged_message_ends_one_connection_with_its_reason() {
         let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
         let (bad, good) = (world.connect(0, 1), world.connect(0, 1));
         world.run();
-        assert!(world.net.forge(0, bad, claimed, imm));
+        assert!(world.forge(0, bad, claimed, imm));
         world.nodes[0].app.plan = Plan { count: 50, ..Plan::default() };
         world.with(0, |cx, app| app.go_on(cx, good));
         world.run();
@@ -63,22 +59,22 @@ fn what_comes_after_a_hello_that_was_not_accepted_is_ignored() {
         let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
         let conn = world.connect(0, 1);
         world.run_until(|world| {
-            let wire = world.net.0.borrow();
+            let wire = world.net.wire();
             wire.ends.iter().any(|end| end.node == 1 && end.phase == Phase::Accepted)
         });
         // The answer comes without a hello, and a message right behind it.
         let data = {
-            let mut wire = world.net.0.borrow_mut();
+            let mut wire = world.net.wire();
             let end = wire.hosts[0].conns[&conn.to_bits()];
             wire.due.retain(|_, due| !matches!(due, Due::Event(0, ..)));
             wire.after(0, Due::Event(0, Box::new(bare(CmEventKind::Established, 0)), Some(end)));
             let now = wire.now;
-            wire.advance(now);
-            wire.put(end, &[], 0, Some(imm));
+            wire.advance(now, &mut world.nodes);
+            wire.put(end, &[], 0, Some(imm), &mut world.nodes);
             std::mem::take(&mut wire.hosts[0].recv_cq)
         };
         world.turn(0);
-        world.net.0.borrow_mut().hosts[0].recv_cq = data;
+        world.net.wire().hosts[0].recv_cq = data;
         world.run();
         let app = &world.nodes[0].app;
         assert_eq!(app.reason(conn), Some(CloseReason::Hello(HelloError::NotSpinwire)));
@@ -98,7 +94,7 @@ fn stale_completions_do_not_hold_up_a_message() {
     world.run();
     let stale = 7 * BATCH_MAX;
     world.net.leave_behind(0, gone, stale);
-    assert!(world.net.forge(0, live, 1, Some(0)));
+    assert!(world.forge(0, live, 1, Some(0)));
     let before = world.nodes[0].engine.stats().completions_stale;
     world.turn(0);
     let stats = world.nodes[0].engine.stats();
@@ -121,13 +117,13 @@ fn a_completion_from_another_queue_pair_touches_nobody() {
     world.nodes[1].app.plan = Plan { count: 1, requests: 0, ..Plan::default() };
     world.with(1, |cx, app| app.go_on(cx, from_peer));
     world.nodes[0].alive = false;
-    world.run_until(|world| !world.net.0.borrow().hosts[0].recv_cq.is_empty());
-    let arrived = world.net.0.borrow_mut().hosts[0].recv_cq.pop_front().unwrap();
+    world.run_until(|world| !world.net.wire().hosts[0].recv_cq.is_empty());
+    let arrived = world.net.wire().hosts[0].recv_cq.pop_front().unwrap();
     for qp_num in [numbers[1], 0, u32::MAX, numbers[0]] {
         assert_eq!(received(&world), [0, 0]);
         let mut arrived = arrived.clone();
         arrived.completion.qp_num = qp_num;
-        world.net.0.borrow_mut().hosts[0].recv_cq.push_back(arrived);
+        world.net.wire().hosts[0].recv_cq.push_back(arrived);
         world.turn(0);
     }
     assert_eq!(received(&world), [1, 0]);
@@ -137,16 +133,16 @@ fn a_completion_from_another_queue_pair_touches_nobody() {
     world.with(0, |cx, app| app.go_on(cx, conns[0]));
     assert!(world.nodes[0].app.view(conns[0]).blocked, "the queue is full");
     world.turn(0);
-    world.run_until(|world| !world.net.0.borrow().hosts[0].send_cq.is_empty());
+    world.run_until(|world| !world.net.wire().hosts[0].send_cq.is_empty());
     world.nodes[0].alive = true;
-    let confirmed = world.net.0.borrow_mut().hosts[0].send_cq.pop_front().unwrap();
+    let confirmed = world.net.wire().hosts[0].send_cq.pop_front().unwrap();
     let mut wrong = confirmed.clone();
     wrong.completion.qp_num = numbers[1];
-    world.net.0.borrow_mut().hosts[0].send_cq.push_front(wrong);
+    world.net.wire().hosts[0].send_cq.push_front(wrong);
     let sent = world.nodes[0].app.view(conns[0]).sent;
     world.turn(0);
     assert!(world.nodes[0].app.view(conns[0]).blocked && world.nodes[0].app.view(conns[0]).sent == sent);
-    world.net.0.borrow_mut().hosts[0].send_cq.push_front(confirmed);
+    world.net.wire().hosts[0].send_cq.push_front(confirmed);
     world.run();
     assert_eq!(world.nodes[0].app.view(conns[0]).sent, 1_000);
 

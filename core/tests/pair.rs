@@ -1,13 +1,9 @@
 //! Two engines that get along: every message arrives once, in order, unchanged, at every depth.
 #![cfg(not(loom))]
 
-mod common;
-
-use common::app::{App, Book, Plan, Style};
-use common::net::Faults;
-use common::world::{Space, World, config, pair, spaces};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::CloseReason;
+use spinwire_core::sim::{App, Book, Faults, MS, Plan, Space, Style, World, config, pair, spaces};
 
 #[test]
 fn answers_in_place_and_by_copy_at_every_depth() {
@@ -54,7 +50,7 @@ fn idle_connections_fall_silent() {
     world.connect(0, 1);
     world.run();
     let turns: Vec<_> = world.nodes.iter().map(|node| node.engine.stats().turns).collect();
-    world.run_for(3_600_000 * common::MS);
+    world.run_for(3_600_000 * MS);
     assert_eq!(turns, world.nodes.iter().map(|node| node.engine.stats().turns).collect::<Vec<_>>());
 }
 
@@ -129,10 +125,10 @@ fn a_burst_of_connects_is_accepted_or_refused_and_nothing_else() {
             let views = world.nodes[1..].iter().flat_map(|node| node.app.conns.values());
             views.filter(|view| view.answered == 1 || view.closed.is_some()).count() == 128
         });
-        assert!(world.now < 5_000 * common::MS);
+        assert!(world.now < 5_000 * MS);
         world.run();
         let expected = capacity.min(128) as u32;
-        let wire = world.net.0.borrow();
+        let wire = world.net.wire();
         assert_eq!((wire.hosts[0].accepted, wire.hosts[0].rejected), (expected, 128 - expected));
         drop(wire);
         let views: Vec<_> = world.nodes[1..].iter().flat_map(|node| node.app.conns.values()).collect();

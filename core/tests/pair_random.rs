@@ -2,19 +2,13 @@
 //! `SPINWIRE_SEED=n cargo test -p spinwire-core --test pair_random` replays that one, `SPINWIRE_SEEDS=n` runs so many.
 #![cfg(not(loom))]
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use common::MS;
-use common::app::{App, Book, Plan, Style};
-use common::net::Faults;
-use common::random::Random;
-use common::world::{Space, World, config};
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::config::{Config, Mode};
 use spinwire_core::fabric::WcStatus;
 use spinwire_core::id::{ConnId, EndpointId};
+use spinwire_core::sim::{App, Book, Faults, MS, Plan, Random, Space, Style, World, config};
 
 const SEEDS: u64 = 3_000;
 
@@ -159,7 +153,7 @@ fn trouble(world: &mut World<'_, App>, random: &mut Random, asked: &[(usize, Con
             let bits = [None, Some(random.next() as u32), Some(0), Some(1 << 16 | 40), Some(1 << 17)];
             let imm = bits[random.below(5) as usize];
             let claimed = [0, 1, 64, 65, u32::MAX][random.below(5) as usize];
-            net.forge(node, conn, claimed, imm);
+            world.forge(node, conn, claimed, imm);
         }
     }
 }

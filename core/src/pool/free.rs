@@ -11,7 +11,7 @@ use crate::id::ConnId;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolSlot {
     /// The connection that has lent the buffer with index of this slot; 0 while it is free or in the program's hands.
-    lender: u64,
+    pub(super) lender: u64,
     /// Not about that buffer: place n of the stack of free indices.
     free: u32,
 }
@@ -25,7 +25,7 @@ pub struct Pool<'m> {
     len: u32,
     from: Direction,
     free: u32,
-    slots: &'m mut [PoolSlot],
+    pub(super) slots: &'m mut [PoolSlot],
     memory: PhantomData<&'m mut [u8]>,
 }
 
@@ -202,7 +202,7 @@ impl<'m> Pool<'m> {
 
     /// The handle to buffer `index`. Private: callers have just taken the index out of the free stack or out of the
     /// lender's hands (or drop the handle without touching the bytes), so there is one usable handle per index.
-    fn buf(&self, index: u32) -> Buf<'m> {
+    pub(super) fn buf(&self, index: u32) -> Buf<'m> {
         // SAFETY: index < slots.len(), so the offset lies within the memory whose length `new` has checked.
         let start = unsafe { self.start.add(index as usize * self.stride as usize) };
         Buf { start, len: self.len, index, memory: PhantomData }

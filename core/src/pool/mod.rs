@@ -56,6 +56,8 @@
 #![allow(unsafe_code)]
 
 mod buf;
+#[cfg(feature = "sim")]
+mod device;
 mod free;
 
 pub use buf::{Buf, Direction, Lease};

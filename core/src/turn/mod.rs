@@ -7,6 +7,8 @@
 mod audit;
 mod core_state;
 mod cx;
+#[cfg(feature = "sim")]
+mod device;
 mod dirty;
 mod event;
 mod flush;

@@ -1,26 +1,29 @@
-//! One engine's connection side, which asserts that every call comes in its turn.
-
-use spinwire_core::cm::event::{CmEvent, CmEventKind};
-use spinwire_core::fabric::{Action, ActionError, Control};
-use spinwire_core::id::{ConnId, RequestId};
-use spinwire_core::time::Instant;
+//! One engine's connection side, which asserts that every call comes in its turn: a call on an id that is not ready
+//! for it would be a crash inside the real library.
 
 use super::MS;
-use super::net::{Net, Phase, bare, padded};
-use super::qp::{Qp, SimFabric};
+use super::cm::{bare, padded};
+use super::fabric::SimFabric;
+use super::host::{Phase, call_of};
+use super::net::Net;
+use super::qp::Qp;
+use crate::cm::event::{CmEvent, CmEventKind};
+use crate::fabric::{Action, ActionError, Control};
+use crate::id::{ConnId, RequestId};
+use crate::time::Instant;
 
 /// One engine's connection side.
 #[derive(Debug)]
 pub struct SimControl {
-    pub net: Net,
-    pub node: usize,
+    pub(super) net: Net,
+    pub(super) node: usize,
 }
 
 impl Control for SimControl {
     type Fabric = SimFabric;
 
     fn poll_event(&mut self, _now: Instant) -> Option<CmEvent> {
-        let mut wire = self.net.0.borrow_mut();
+        let mut wire = self.net.wire();
         let (event, end) = wire.hosts[self.node].events.pop_front()?;
         if let Some(end) = end.filter(|&end| !wire.ends[end].gone) {
             wire.fetched(event.kind, end);
@@ -29,10 +32,10 @@ impl Control for SimControl {
     }
 
     fn perform(&mut self, _: &mut SimFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
-        let wire = &mut *self.net.0.borrow_mut();
+        let wire = &mut *self.net.wire();
         let host = &mut wire.hosts[self.node];
         assert!(!host.over.contains(&conn.to_bits()), "{action:?} on {conn}, whose id is destroyed");
-        let (call, permille) = (name(action), wire.faults.actions_fail);
+        let (call, permille) = (call_of(action), wire.faults.actions_fail);
         let planned = match &mut host.fail {
             Some((name, 1)) if *name == call => host.fail.take().is_some(),
             Some((name, left)) if *name == call => {
@@ -132,7 +135,7 @@ impl Control for SimControl {
     }
 
     fn reject(&mut self, request: RequestId, private_data: &[u8]) {
-        let wire = &mut *self.net.0.borrow_mut();
+        let wire = &mut *self.net.wire();
         let end = request.0 as usize;
         assert!(private_data.len() <= 148);
         assert_eq!(wire.ends[end].phase, Phase::Requested, "a request was answered twice");
@@ -141,21 +144,5 @@ impl Control for SimControl {
         wire.tell_peer(end, event);
         wire.ends[end].phase = Phase::Down;
         wire.ends[end].gone = true;
-    }
-}
-
-/// The call behind an action, as its manual page names it.
-pub fn name(action: Action<'_>) -> &'static str {
-    match action {
-        Action::ResolveAddr(_) => "rdma_resolve_addr",
-        Action::ResolveRoute => "rdma_resolve_route",
-        Action::Adopt(_) => "adopt",
-        Action::CreateQp => "rdma_create_qp",
-        Action::Connect(_) => "rdma_connect",
-        Action::Accept(_) => "rdma_accept",
-        Action::Tune => "ibv_modify_qp",
-        Action::Disconnect => "rdma_disconnect",
-        Action::DestroyQp => "rdma_destroy_qp",
-        Action::DestroyId => "rdma_destroy_id",
     }
 }

@@ -1,98 +1,29 @@
 //! An application that keeps a book of everything it sends, and checks everything it gets against the far side's book.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
-
-use spinwire_core::cm::reason::{CloseReason, CloseReport};
-use spinwire_core::id::ConnId;
-use spinwire_core::turn::{Answer, Cx, Handler, SendError};
+use std::collections::BTreeMap;
+use std::vec::Vec;
 
 use super::net::Net;
+use super::plan::{Book, Plan, Style, View};
 use super::random::Random;
+use crate::cm::hello::Refusal;
+use crate::cm::reason::{CloseReason, CloseReport};
+use crate::id::ConnId;
+use crate::turn::{Answer, Cx, Handler, Request, SendError};
 
-/// What every application on the net has sent: by node and connection, in order.
-#[derive(Clone, Default)]
-pub struct Book(Rc<RefCell<HashMap<(usize, u64), Sent>>>);
-
-type Sent = VecDeque<Vec<u8>>;
-
-/// How a request is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    InPlace,
-    Copy,
-    Mixed,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Messages to send on each connection.
-    pub count: u32,
-    /// Of a thousand, how many ask for an answer; the others are one-way.
-    pub requests: u32,
-    /// Requests that may wait for their answers.
-    pub window: u32,
-    /// Longest message in bytes; all lengths down to 0 are used unless `fixed`.
-    pub bytes_max: u32,
-    pub style: Style,
-    /// Close when this many messages have been sent and every answer is there.
-    pub close_when_done: bool,
-    /// Close straight after the last send, in the same callback.
-    pub close_at_once: bool,
-}
-
-impl Plan {
-    /// Sends nothing of its own; answers in place.
-    pub const SILENT: Plan = Plan {
-        count: 0,
-        requests: 0,
-        window: 0,
-        bytes_max: 1,
-        style: Style::InPlace,
-        close_when_done: false,
-        close_at_once: false,
-    };
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            count: 20,
-            requests: 1_000,
-            window: 1,
-            bytes_max: 64,
-            style: Style::InPlace,
-            close_when_done: false,
-            close_at_once: false,
-        }
-    }
-}
-
-/// One connection, as the application sees it.
-#[derive(Debug, Default)]
-pub struct View {
-    pub opened: bool,
-    pub closed: Option<CloseReport>,
-    pub close_asked: bool,
-    pub sent: u32,
-    pub asked: u32,
-    pub answered: u32,
-    pub received: u64,
-    /// WouldBlock was seen and on_writable has not come.
-    pub blocked: bool,
-    /// Answers (by copy) that found the queue full.
-    pub owed: VecDeque<Vec<u8>>,
-}
-
+/// The application of one machine.
+#[derive(Debug)]
 pub struct App {
+    /// Its machine.
     pub node: usize,
+    /// What it does.
     pub plan: Plan,
-    pub conns: HashMap<u64, View>,
+    /// Its connections, by [`ConnId::to_bits`].
+    pub conns: BTreeMap<u64, View>,
+    /// Requests it saw refused.
     pub refused: u32,
     /// Everything was closed, also what was not open yet.
     pub closes_all: bool,
-    /// Every so many messages the answer goes by copy, for [`Style::Mixed`].
     random: Random,
     net: Net,
     book: Book,
@@ -104,12 +35,13 @@ const REQUEST: u8 = 1;
 const ANSWER: u8 = 2;
 
 impl App {
+    /// An application on `node` that shares `book` with the others on the net.
     pub fn new(node: usize, net: &Net, book: &Book, plan: Plan) -> Self {
         let random = Random(node as u64 + 77);
         Self {
             node,
             plan,
-            conns: HashMap::new(),
+            conns: BTreeMap::new(),
             refused: 0,
             closes_all: false,
             random,
@@ -118,15 +50,23 @@ impl App {
         }
     }
 
+    /// A connection as this side sees it.
+    ///
+    /// # Panics
+    /// It never had that connection.
     pub fn view(&self, conn: ConnId) -> &View {
         &self.conns[&conn.to_bits()]
     }
 
+    /// Why a connection ended; `None` while it lasts.
     pub fn reason(&self, conn: ConnId) -> Option<CloseReason> {
         self.conns.get(&conn.to_bits())?.closed.map(|report| report.reason)
     }
 
     /// The first connection that was opened or ended here: the only one, in a test of two.
+    ///
+    /// # Panics
+    /// There is none.
     pub fn only(&self) -> &View {
         self.conns.values().next().expect("a connection")
     }
@@ -137,6 +77,7 @@ impl App {
         open.into_iter().all(|view| view.sent >= self.plan.count && view.answered == view.asked && view.owed.is_empty())
     }
 
+    /// Connections that have ended.
     pub fn closed(&self) -> usize {
         self.conns.values().filter(|view| view.closed.is_some()).count()
     }
@@ -186,14 +127,10 @@ impl App {
         self.conns.entry(conn.to_bits()).or_default()
     }
 
-    fn note(&self, conn: ConnId, bytes: &[u8]) {
-        self.book.0.borrow_mut().entry((self.node, conn.to_bits())).or_default().push_back(bytes.to_vec());
-    }
-
     fn send(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, bytes: &[u8]) -> bool {
         match cx.send(conn, bytes) {
             Ok(()) => {
-                self.note(conn, bytes);
+                self.book.note(self.node, conn, bytes);
                 true
             }
             Err(SendError::WouldBlock) => {
@@ -201,13 +138,13 @@ impl App {
                 false
             }
             Err(SendError::NotOpen) => false,
-            Err(error) => panic!("{error}"),
+            Err(error @ SendError::TooLong { .. }) => panic!("{error}"),
         }
     }
 }
 
 impl Handler for App {
-    fn on_refused(&mut self, _: &spinwire_core::turn::Request, _: &spinwire_core::cm::hello::Refusal) {
+    fn on_refused(&mut self, _: &Request, _: &Refusal) {
         self.refused += 1;
     }
 
@@ -226,7 +163,7 @@ impl Handler for App {
             return Answer::None;
         }
         let from = self.net.peer_of(self.node, conn).expect("a far side");
-        let expected = self.book.0.borrow_mut().get_mut(&from).and_then(VecDeque::pop_front);
+        let expected = self.book.next(from);
         assert_eq!(expected.as_deref(), Some(&*message), "node {}, {conn}: lost, doubled or changed", self.node);
         let mut answer = Answer::None;
         match message.first() {
@@ -249,7 +186,7 @@ impl Handler for App {
         // First what is sent here, then the answer in place: in this order they are queued.
         self.go_on(cx, conn);
         if let Answer::InPlace(_) = answer {
-            self.note(conn, message);
+            self.book.note(self.node, conn, message);
         }
         answer
     }
@@ -267,7 +204,7 @@ impl Handler for App {
         assert!(view.closed.is_none(), "{conn} was closed twice");
         assert_eq!(view.opened, report.was_open);
         view.closed = Some(*report);
-        let removed = self.net.0.borrow().hosts[self.node].removed;
+        let removed = self.net.wire().hosts[self.node].removed;
         let own_choice =
             removed || matches!(report.reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_));
         // A forged message that is refused arrived too, but is nobody's.

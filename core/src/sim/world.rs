@@ -1,89 +1,62 @@
-//! Drives engines over the fake network, as an idle policy that blocks would: an engine whose last turn did nothing
-//! runs again only when something is in one of its queues or its deadline has come. A lost wake-up is a stuck test.
+//! Drives engines over the network, as an idle policy that blocks would: an engine whose last turn did nothing runs
+//! again only when something is in one of its queues or its deadline has come. A lost wake-up is a stuck run.
 
-use spinwire_core::config::{Config, Mode, Timeouts};
-use spinwire_core::conn::{Conn, Slot};
-use spinwire_core::fabric::SendWr;
-use spinwire_core::id::{ConnId, EndpointId};
-use spinwire_core::pool::PoolSlot;
-use spinwire_core::time::Instant;
-use spinwire_core::turn::{Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
+use std::vec::Vec;
 
-use super::app::{App, Book, Plan};
 use super::control::SimControl;
-use super::net::{Faults, Host, Net};
-use super::qp::SimFabric;
+use super::fabric::SimFabric;
+use super::faults::Faults;
+use super::host::Host;
+use super::memory::{BufferName, DeviceMemory};
+use super::net::Net;
+use super::qp::QpState;
+use super::space::Space;
+use crate::config::Mode;
+use crate::id::{ConnId, EndpointId};
+use crate::time::Instant;
+use crate::turn::{Cx, Engine, Handler};
 
 /// Rounds of busy turns in which nothing happens on the net before a run counts as a livelock: 0.4 ms.
 const IDLE_ROUNDS_MAX: u32 = 2_000;
 
-pub fn config(depth: u32) -> Config {
-    Config { mode: Mode::Spinwire, depth, message_bytes_max: 64, inline_bytes_max: 16, timeouts: Timeouts::default() }
-}
-
-/// The memory of one engine.
-pub struct Space {
-    config: Config,
-    conns: Vec<Slot<Conn>>,
-    dirty: Vec<DirtySlot>,
-    sends: Vec<SendWr>,
-    recv_slots: Vec<PoolSlot>,
-    send_slots: Vec<PoolSlot>,
-    bytes: Vec<u8>,
-    base: *mut u8,
-}
-
-impl Space {
-    pub fn new(config: Config, conns: usize) -> Self {
-        let needs = Needs::of(&config, conns);
-        let mut bytes = vec![0; (needs.recv_buffers + needs.send_buffers) * config.message_bytes_max as usize];
-        Self {
-            config,
-            conns: (0..conns).map(|_| Slot::EMPTY).collect(),
-            dirty: vec![DirtySlot::default(); conns],
-            sends: (0..needs.sends).map(|_| SendWr::EMPTY).collect(),
-            recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
-            send_slots: vec![PoolSlot::default(); needs.send_buffers],
-            base: bytes.as_mut_ptr(),
-            bytes,
-        }
-    }
-}
-
-/// Two engines on a net without faults: node 0 connects, node 1 listens.
-pub fn pair(spaces: &mut [Space], seed: u64, client: Plan, server: Plan) -> World<'_, App> {
-    let book = Book::default();
-    World::new((seed, Faults::default()), spaces, &[1], |node, net| {
-        App::new(node, net, &book, if node == 1 { server } else { client })
-    })
-}
-
-/// The memory for [`pair`].
-pub fn spaces(depth: u32, conns: usize) -> [Space; 2] {
-    [Space::new(config(depth), conns), Space::new(config(depth), conns)]
-}
-
+/// One machine: its engine and its application.
+#[derive(Debug)]
 pub struct Node<'m, H> {
+    /// The engine.
     pub engine: Engine<'m, SimControl>,
+    /// The application.
     pub app: H,
+    /// Its program runs. `false` stops it: for good with [`World::kill`], else until it is set again.
     pub alive: bool,
     worked: bool,
-    base: *mut u8,
-    bytes: usize,
 }
 
+/// Engines, the network between them, and the clock.
+#[derive(Debug)]
 pub struct World<'m, H> {
+    /// The network.
     pub net: Net,
+    /// The machines.
     pub nodes: Vec<Node<'m, H>>,
+    /// Virtual time in nanoseconds.
     pub now: u64,
     still: u32,
     serial: u64,
-    /// Once in so many rounds everything stands still for this long: a slow verb, a debugger.
+    /// Once in so many rounds everything stands still for so many nanoseconds: a slow verb, a debugger.
     pub stall: Option<(u64, u64)>,
 }
 
+impl<H> DeviceMemory for Vec<Node<'_, H>> {
+    fn lent(&mut self, node: usize, conn: ConnId, BufferName { from, index }: BufferName) -> Option<&mut [u8]> {
+        self[node].engine.device_bytes(from, index, conn)
+    }
+}
+
 impl<'m, H: Handler> World<'m, H> {
-    /// One engine for each space; those in `listening` take requests.
+    /// One engine for each space; those in `listening` take requests. `app` makes the application of each.
+    ///
+    /// # Panics
+    /// A space's configuration is out of range.
     pub fn new(
         (seed, faults): (u64, Faults),
         spaces: &'m mut [Space],
@@ -94,59 +67,62 @@ impl<'m, H: Handler> World<'m, H> {
         let mut nodes = Vec::new();
         for (node, space) in spaces.iter_mut().enumerate() {
             let (config, sizing) = (space.config, space.config.sizing());
-            net.0.borrow_mut().raw |= config.mode == Mode::Raw;
-            net.0.borrow_mut().hosts.push(Host {
-                base: space.base,
-                bytes: space.bytes.len(),
+            net.wire().raw |= config.mode == Mode::Raw;
+            net.wire().hosts.push(Host {
                 listening: listening.contains(&node),
-                dead: false,
-                removed: false,
-                conns: Default::default(),
-                over: Default::default(),
-                events: Default::default(),
-                recv_cq: Default::default(),
-                send_cq: Default::default(),
                 recv_posted_max: sizing.recv_posted as usize,
                 send_slots: sizing.send_slots.into(),
-                fail: None,
-                accepted: 0,
-                rejected: 0,
+                ..Host::default()
             });
-            let (base, bytes) = (space.base, space.bytes.len());
-            let stride = config.message_bytes_max;
-            let (recv, send) = space.bytes.split_at_mut(space.recv_slots.len() * stride as usize);
-            let region_offset = recv.len() as u64;
-            let memory = Memory {
-                conns: &mut space.conns,
-                dirty: &mut space.dirty,
-                sends: &mut space.sends,
-                recv: PoolMemory { slots: &mut space.recv_slots, bytes: recv, region_offset: 0, stride },
-                send: PoolMemory { slots: &mut space.send_slots, bytes: send, region_offset, stride },
-            };
             let control = SimControl { net: net.clone(), node };
-            let engine = Engine::new(config, memory, control, SimFabric { net: net.clone(), node }).unwrap();
-            nodes.push(Node { engine, app: app(node, &net), alive: true, worked: true, base, bytes });
+            let fabric = SimFabric { net: net.clone(), node };
+            let engine =
+                Engine::new(config, space.memory(), control, fabric).expect("a space is as large as it must be");
+            nodes.push(Node { engine, app: app(node, &net), alive: true, worked: true });
         }
         Self { net, nodes, now: 0, still: 0, serial: 0, stall: None }
     }
 
+    /// Lets the application of `node` act outside a turn.
     pub fn with<R>(&mut self, node: usize, act: impl FnOnce(&mut Cx<'_, 'm>, &mut H) -> R) -> R {
         let Node { engine, app, .. } = &mut self.nodes[node];
         engine.with(|cx| act(cx, app))
     }
 
+    /// Begins a connection.
+    ///
+    /// # Panics
+    /// The table of `from` is full.
     pub fn connect(&mut self, from: usize, to: usize) -> ConnId {
         self.with(from, |cx, _| cx.connect(EndpointId(to as u32))).expect("a free slot")
     }
 
+    /// Ends a machine's program without a word from it; `frozen`: its kernel says nothing either.
     pub fn kill(&mut self, node: usize, frozen: bool) {
         self.nodes[node].alive = false;
         self.net.kill(node, frozen);
     }
 
+    /// A message no honest peer sends arrives, if there is a receive for it. Says whether there was.
+    pub fn forge(&mut self, node: usize, conn: ConnId, claimed: u32, imm: Option<u32>) -> bool {
+        let mut wire = self.net.wire();
+        let Some(end) = wire.end_of(node, conn) else { return false };
+        let ready = wire.ends[end].qp.as_ref().is_some_and(|qp| qp.state == QpState::Rts && !qp.recvs.is_empty());
+        if ready {
+            wire.ends[end].hostile = true;
+            wire.put(end, &[0xee; 64][..claimed.min(64) as usize], claimed, imm, &mut self.nodes);
+        }
+        ready
+    }
+
+    /// What is due by now happens on the network.
+    pub fn advance(&mut self) {
+        self.net.wire().advance(self.now, &mut self.nodes);
+    }
+
     /// One round: every engine that has a reason to runs once. `false`: none has, and none ever will by itself.
     pub fn step(&mut self) -> bool {
-        self.net.0.borrow_mut().advance(self.now);
+        self.advance();
         let mut ran = false;
         for node in 0..self.nodes.len() {
             if self.wants_to_run(node) {
@@ -154,12 +130,12 @@ impl<'m, H: Handler> World<'m, H> {
                 ran = true;
             }
         }
-        let serial = self.net.0.borrow().serial;
+        let serial = self.net.wire().serial;
         self.still = if serial == self.serial { self.still + 1 } else { 0 };
         self.serial = serial;
         assert!(self.still < IDLE_ROUNDS_MAX, "livelock at {} ns", self.now);
         if !ran {
-            let due = self.net.0.borrow().due.first_key_value().map(|((at, _), _)| *at);
+            let due = self.net.wire().due.first_key_value().map(|((at, _), _)| *at);
             let alive = self.nodes.iter().filter(|node| node.alive);
             let deadline = alive.map(|node| node.engine.next_deadline().as_nanos()).min().unwrap_or(u64::MAX);
             let next = due.unwrap_or(u64::MAX).min(deadline);
@@ -170,7 +146,7 @@ impl<'m, H: Handler> World<'m, H> {
             self.still = 0;
             self.pass(next.saturating_sub(self.now).max(1));
         } else {
-            let slow = self.stall.filter(|(every, _)| self.net.0.borrow_mut().random.below(*every) == 0);
+            let slow = self.stall.filter(|(every, _)| self.net.wire().random.below(*every) == 0);
             self.pass(slow.map_or(200, |(_, span)| span));
         }
         true
@@ -182,15 +158,21 @@ impl<'m, H: Handler> World<'m, H> {
 
     fn wants_to_run(&self, node: usize) -> bool {
         let Node { engine, alive, worked, .. } = &self.nodes[node];
-        let wire = self.net.0.borrow();
+        let wire = self.net.wire();
         let host = &wire.hosts[node];
         let waiting = !host.events.is_empty() || !host.recv_cq.is_empty() || !host.send_cq.is_empty();
         *alive && (*worked || waiting || engine.next_deadline().as_nanos() <= self.now)
     }
 
+    /// One turn of `node`, whether or not it has a reason to, and then its sums.
+    ///
+    /// # Panics
+    /// A sum does not come out.
     pub fn turn(&mut self, node: usize) {
         let Node { engine, app, worked, .. } = &mut self.nodes[node];
         *worked = engine.turn(Instant::from_nanos(self.now), app);
+        self.net.wire().settle(node, &mut self.nodes);
+        let Node { engine, worked, .. } = &self.nodes[node];
         // The audit walks the pools: with large ones not every turn.
         let buffers = u64::from(engine.pools().0.total());
         if !engine.stats().turns.is_multiple_of(buffers / 200 + 1) && *worked {
@@ -206,12 +188,17 @@ impl<'m, H: Handler> World<'m, H> {
         while self.step() {}
     }
 
+    /// Until `done` says so.
+    ///
+    /// # Panics
+    /// Nothing more will happen, and it is not done.
     pub fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         while !done(self) {
             assert!(self.step(), "nothing more happens, and it is not done");
         }
     }
 
+    /// For `span` nanoseconds.
     pub fn run_for(&mut self, span: u64) {
         let end = self.now + span;
         while self.now < end && self.step() {}
@@ -229,12 +216,16 @@ impl<'m, H: Handler> World<'m, H> {
         self.assert_all_over();
     }
 
+    /// Sees that nothing is left on any machine that is alive.
+    ///
+    /// # Panics
+    /// Something is: a connection, a buffer, an id or a queue pair.
     pub fn assert_all_over(&mut self) {
         for (number, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.alive) {
             let (recv, send) = node.engine.pools();
             assert_eq!(node.engine.live(), 0, "node {number} still has connections");
             assert_eq!((recv.free(), send.free()), (recv.total(), send.total()), "node {number} lost buffers");
-            let wire = self.net.0.borrow();
+            let wire = self.net.wire();
             // A request whose event never came is nobody's.
             let ours = wire.ends.iter().filter(|end| end.node == number && end.conn.is_some());
             let left = ours.filter(|end| !end.gone || end.qp.is_some()).count();

@@ -1,0 +1,155 @@
+//! The connection manager of the network: how events come about, and what the kernel does with requests.
+
+use std::boxed::Box;
+
+use super::MS;
+use super::faults::Faults;
+use super::host::{End, Phase};
+use super::net::{Due, Wire};
+use super::qp::QpState;
+use crate::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
+use crate::id::{ListenerId, RequestId};
+
+/// An event without private data. Its target is filled in when it is shown.
+pub fn bare(kind: CmEventKind, status: i32) -> CmEvent {
+    CmEvent { target: Target::Device, kind, status, private_data: PrivateData::new(), peer: None }
+}
+
+/// Private data as it arrives: zero-padded.
+pub(super) fn padded(data: &[u8], len: usize) -> PrivateData {
+    let mut out = PrivateData::from_slice(data).expect("at most 196 bytes");
+    out.resize(len, 0).expect("at most 196 bytes");
+    out
+}
+
+impl Wire {
+    /// An event reaches its machine's queue, if there is anybody to take it.
+    pub(super) fn show(&mut self, node: usize, mut event: CmEvent, end: Option<usize>) {
+        let gone = end.is_some_and(|end| self.ends[end].gone);
+        if self.hosts[node].dead || (gone && !self.faults.stale_events) {
+            return;
+        }
+        if let (Some(end), false) = (end, matches!(event.target, Target::Request(..))) {
+            // An id nobody has adopted: its events have no owner yet.
+            let Some(conn) = self.ends[end].conn else { return };
+            event.target = Target::Conn(conn);
+        }
+        self.hosts[node].events.push_back((event, end));
+    }
+
+    /// An event for `end`, by way of the faults.
+    pub(super) fn tell(&mut self, end: usize, delay: u64, event: CmEvent) {
+        let Faults { events_late, events_missing, events_doubled, .. } = self.faults;
+        let node = self.ends[end].node;
+        if self.random.chance(events_missing) || self.lost.contains(&(node, event.kind)) {
+            return;
+        }
+        let late = if self.random.chance(events_late) { self.random.below(200 * MS) } else { 0 };
+        if self.random.chance(events_doubled) && !matches!(event.target, Target::Request(..)) {
+            let again = self.random.below(MS);
+            self.after(delay + late + again, Due::Event(node, Box::new(event.clone()), Some(end)));
+        }
+        self.after(delay + late, Due::Event(node, Box::new(event), Some(end)));
+    }
+
+    /// An event for the far side of `end`, after a hop.
+    pub(super) fn tell_peer(&mut self, end: usize, event: CmEvent) {
+        let Some(peer) = self.ends[end].peer else { return };
+        if !self.ends[peer].gone {
+            let delay = self.hop();
+            self.tell(peer, delay, event);
+        }
+    }
+
+    /// The id goes, or its program does: the kernel tells the far side.
+    pub(super) fn say_goodbye(&mut self, end: usize) {
+        match self.ends[end].phase {
+            Phase::Requested | Phase::Adopted => {
+                let event = CmEvent { private_data: padded(&[], 148), ..bare(CmEventKind::Rejected, 28) };
+                self.tell_peer(end, event);
+            }
+            Phase::Accepted | Phase::Up => self.tell_peer(end, bare(CmEventKind::Disconnected, 0)),
+            _ => {}
+        }
+        self.ends[end].phase = Phase::Down;
+    }
+
+    /// A new id on `node`.
+    pub(super) fn new_end(&mut self, node: usize, phase: Phase, target: usize) -> usize {
+        self.ends.push(End::new(node, phase, target));
+        self.ends.len() - 1
+    }
+
+    /// rdma_connect: the request travels, or is refused by the far kernel.
+    pub(super) fn connect(&mut self, end: usize, data: &[u8]) {
+        assert!(data.len() <= 56, "connect with {} bytes of private data is EINVAL", data.len());
+        let target = self.ends[end].target;
+        let delay = self.hop();
+        let host = &self.hosts[target];
+        if host.dead {
+            return;
+        }
+        if !host.listening {
+            return self.tell(end, delay, CmEvent { private_data: padded(&[], 148), ..bare(CmEventKind::Rejected, 8) });
+        }
+        let asked = self.new_end(target, Phase::Requested, self.ends[end].node);
+        self.ends[asked].peer = Some(end);
+        self.ends[end].peer = Some(asked);
+        let event = CmEvent {
+            target: Target::Request(ListenerId(0), RequestId(asked as u32)),
+            private_data: padded(data, 56),
+            ..bare(CmEventKind::ConnectRequest, 0)
+        };
+        self.tell(asked, delay, event);
+    }
+
+    /// rdma_accept.
+    pub(super) fn accept(&mut self, end: usize, data: &[u8]) {
+        assert!(data.len() <= 196, "accept with {} bytes of private data is EINVAL", data.len());
+        self.ends[end].phase = Phase::Accepted;
+        self.hosts[self.ends[end].node].accepted += 1;
+        if let Some(qp) = &mut self.ends[end].qp {
+            qp.state = QpState::Rts;
+        }
+        let peer = self.ends[end].peer.expect("a request has a peer");
+        if self.ends[peer].gone || self.ends[peer].phase != Phase::Connecting {
+            let delay = self.hop();
+            self.tell(end, delay, bare(CmEventKind::Rejected, 28));
+        } else {
+            self.tell_peer(end, CmEvent { private_data: padded(data, 196), ..bare(CmEventKind::Established, 0) });
+        }
+    }
+
+    /// rdma_disconnect.
+    pub(super) fn disconnect(&mut self, end: usize) {
+        assert!(!self.ends[end].disconnected, "disconnected twice");
+        self.ends[end].disconnected = true;
+        self.ends[end].phase = Phase::Down;
+        self.break_qp(end);
+        self.tell_peer(end, bare(CmEventKind::Disconnected, 0));
+        if self.ends[end].peer.is_some_and(|peer| self.ends[peer].disconnected) {
+            for end in [Some(end), self.ends[end].peer].into_iter().flatten() {
+                self.tell(end, 2 * MS, bare(CmEventKind::Disconnected, 0));
+                self.tell(end, 2_200 * MS, bare(CmEventKind::TimewaitExit, 0));
+            }
+        }
+    }
+
+    /// The program takes an event: the library moves the queue pair on the way.
+    pub(super) fn fetched(&mut self, kind: CmEventKind, end: usize) {
+        if kind == CmEventKind::Established && self.ends[end].phase == Phase::Connecting {
+            self.ends[end].phase = Phase::Up;
+            if let Some(qp) = &mut self.ends[end].qp {
+                qp.state = QpState::Rts;
+            }
+            self.tell_peer(end, bare(CmEventKind::Established, 0));
+        } else if kind == CmEventKind::Established && self.ends[end].phase == Phase::Accepted {
+            self.ends[end].phase = Phase::Up;
+        }
+        match (kind, &mut self.ends[end].phase) {
+            (CmEventKind::AddrResolved, phase @ Phase::AddrResolving) => *phase = Phase::AddrResolved,
+            (CmEventKind::RouteResolved, phase @ Phase::RouteResolving) => *phase = Phase::RouteResolved,
+            _ => {}
+        }
+    }
+}

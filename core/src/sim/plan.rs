@@ -1,0 +1,108 @@
+//! What an application is to do, and what it and the others have done.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::vec::Vec;
+
+use crate::cm::reason::CloseReport;
+use crate::id::ConnId;
+
+/// What every application on the net has sent: by node and connection, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Book(Rc<RefCell<BTreeMap<(usize, u64), Sent>>>);
+
+type Sent = VecDeque<Vec<u8>>;
+
+impl Book {
+    /// `node` sends `bytes` on `conn`.
+    pub fn note(&self, node: usize, conn: ConnId, bytes: &[u8]) {
+        self.0.borrow_mut().entry((node, conn.to_bits())).or_default().push_back(bytes.to_vec());
+    }
+
+    /// The oldest message sent from there that has not been asked for; `None` when there is none.
+    pub fn next(&self, from: (usize, u64)) -> Option<Vec<u8>> {
+        self.0.borrow_mut().get_mut(&from)?.pop_front()
+    }
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// In the buffer it came in.
+    InPlace,
+    /// As a message of its own.
+    Copy,
+    /// Either.
+    Mixed,
+}
+
+/// What an application does on each connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Messages to send on each connection.
+    pub count: u32,
+    /// Of a thousand, how many ask for an answer; the others are one-way.
+    pub requests: u32,
+    /// Requests that may wait for their answers.
+    pub window: u32,
+    /// Longest message in bytes; all lengths down to 0 are used unless `fixed`.
+    pub bytes_max: u32,
+    /// How it answers requests.
+    pub style: Style,
+    /// Close when this many messages have been sent and every answer is there.
+    pub close_when_done: bool,
+    /// Close straight after the last send, in the same callback.
+    pub close_at_once: bool,
+}
+
+impl Plan {
+    /// Sends nothing of its own; answers in place.
+    pub const SILENT: Plan = Plan {
+        count: 0,
+        requests: 0,
+        window: 0,
+        bytes_max: 1,
+        style: Style::InPlace,
+        close_when_done: false,
+        close_at_once: false,
+    };
+}
+
+impl Default for Plan {
+    /// Twenty requests, one at a time.
+    fn default() -> Self {
+        Self {
+            count: 20,
+            requests: 1_000,
+            window: 1,
+            bytes_max: 64,
+            style: Style::InPlace,
+            close_when_done: false,
+            close_at_once: false,
+        }
+    }
+}
+
+/// One connection, as the application sees it.
+#[derive(Debug, Default)]
+pub struct View {
+    /// on_open came.
+    pub opened: bool,
+    /// on_close came, with this.
+    pub closed: Option<CloseReport>,
+    /// The application closed it.
+    pub close_asked: bool,
+    /// Messages sent, answers not counted.
+    pub sent: u32,
+    /// Of these, how many want an answer.
+    pub asked: u32,
+    /// Answers that came.
+    pub answered: u32,
+    /// Messages that came.
+    pub received: u64,
+    /// WouldBlock was seen and on_writable has not come.
+    pub blocked: bool,
+    /// Answers (by copy) that found the queue full.
+    pub owed: VecDeque<Vec<u8>>,
+}

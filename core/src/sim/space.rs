@@ -1,0 +1,62 @@
+//! The memory of one simulated engine.
+
+use std::vec;
+use std::vec::Vec;
+
+use crate::config::{Config, Mode, Timeouts};
+use crate::conn::{Conn, Slot};
+use crate::fabric::SendWr;
+use crate::pool::PoolSlot;
+use crate::turn::{DirtySlot, Memory, Needs, PoolMemory};
+
+/// The memory of one engine.
+#[derive(Debug)]
+pub struct Space {
+    pub(super) config: Config,
+    conns: Vec<Slot<Conn>>,
+    dirty: Vec<DirtySlot>,
+    sends: Vec<SendWr>,
+    recv_slots: Vec<PoolSlot>,
+    send_slots: Vec<PoolSlot>,
+    bytes: Vec<u8>,
+}
+
+impl Space {
+    /// For an engine of `conns` connections under `config`.
+    pub fn new(config: Config, conns: usize) -> Self {
+        let needs = Needs::of(&config, conns);
+        Self {
+            config,
+            conns: (0..conns).map(|_| Slot::EMPTY).collect(),
+            dirty: vec![DirtySlot::default(); conns],
+            sends: (0..needs.sends).map(|_| SendWr::EMPTY).collect(),
+            recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
+            send_slots: vec![PoolSlot::default(); needs.send_buffers],
+            bytes: vec![0; (needs.recv_buffers + needs.send_buffers) * config.message_bytes_max as usize],
+        }
+    }
+
+    /// What the engine is given.
+    pub(super) fn memory(&mut self) -> Memory<'_> {
+        let stride = self.config.message_bytes_max;
+        let (recv, send) = self.bytes.split_at_mut(self.recv_slots.len() * stride as usize);
+        let region_offset = recv.len() as u64;
+        Memory {
+            conns: &mut self.conns,
+            dirty: &mut self.dirty,
+            sends: &mut self.sends,
+            recv: PoolMemory { slots: &mut self.recv_slots, bytes: recv, region_offset: 0, stride },
+            send: PoolMemory { slots: &mut self.send_slots, bytes: send, region_offset, stride },
+        }
+    }
+}
+
+/// Messages of up to 64 bytes, inline up to 16, and the usual limits.
+pub fn config(depth: u32) -> Config {
+    Config { mode: Mode::Spinwire, depth, message_bytes_max: 64, inline_bytes_max: 16, timeouts: Timeouts::default() }
+}
+
+/// The memory for [`pair`](super::pair).
+pub fn spaces(depth: u32, conns: usize) -> [Space; 2] {
+    [Space::new(config(depth), conns), Space::new(config(depth), conns)]
+}

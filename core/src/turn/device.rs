@@ -1,0 +1,17 @@
+//! What a simulated device may touch of an engine's memory.
+
+use super::Engine;
+use crate::fabric::Control;
+use crate::id::ConnId;
+use crate::pool::Direction;
+
+impl<C: Control> Engine<'_, C> {
+    /// The bytes of a buffer that `conn` has lent to the device; `None` when it has not lent that one.
+    pub(crate) fn device_bytes(&mut self, from: Direction, index: u32, conn: ConnId) -> Option<&mut [u8]> {
+        let pool = match from {
+            Direction::Recv => &mut self.core.recv_pool,
+            Direction::Send => &mut self.core.send_pool,
+        };
+        pool.lent_bytes(index, conn)
+    }
+}
