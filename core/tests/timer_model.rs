@@ -1,14 +1,10 @@
 //! The timer wheel against an ordered map: ten million random operations, on time lines that cross every wrap of the
 //! wheel's digits and end where stamps end.
 
-#[path = "common/random.rs"]
-#[allow(dead_code, reason = "a part of it is enough here")]
-mod random;
-
 use std::collections::BTreeMap;
 
-use random::Random;
 use spinwire_core::id::ConnId;
+use spinwire_core::sim::Random;
 use spinwire_core::time::Instant;
 use spinwire_core::timer::{Expired, TICK, TimerKind, TimerSlot, Wheel};
 
