@@ -1,9 +1,8 @@
 //! The answering side: every message goes back as it came.
 
 use std::fmt;
-use std::net::SocketAddr;
 
-use spinwire_core::cm::event::CmEventKind;
+use spinwire_core::cm::event::{CmEventKind, Peer};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, ListenerId};
@@ -31,15 +30,15 @@ pub struct EchoServer {
 pub enum Event {
     /// A client is connected.
     Opened {
-        /// Its address.
-        peer: Option<SocketAddr>,
+        /// Who it is.
+        peer: Option<Peer>,
         /// Clients there are now.
         open: u32,
     },
     /// A client is gone.
     Closed {
-        /// Its address.
-        peer: Option<SocketAddr>,
+        /// Who it is.
+        peer: Option<Peer>,
         /// Why.
         report: CloseReport,
         /// What was answered to it.
@@ -47,8 +46,8 @@ pub enum Event {
     },
     /// A client was refused.
     Refused {
-        /// Its address.
-        peer: Option<SocketAddr>,
+        /// Who it is.
+        peer: Option<Peer>,
         /// Why.
         refusal: Refusal,
     },
@@ -68,7 +67,7 @@ pub struct ListenerLost(pub CmEventKind);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
-    peer: Option<SocketAddr>,
+    peer: Option<Peer>,
     messages: u64,
 }
 
@@ -149,13 +148,13 @@ impl Handler for EchoServer {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Opened { peer, open } => write!(f, "{} connected ({open} now)", Peer(peer)),
+            Event::Opened { peer, open } => write!(f, "{} connected ({open} now)", Who(peer)),
             Event::Closed { peer, report, messages } => {
                 let CloseReport { reason, was_open, unsent, unconfirmed_after } = report;
                 if !was_open {
-                    return write!(f, "{} did not get connected: {}", Peer(peer), Words(reason));
+                    return write!(f, "{} did not get connected: {}", Who(peer), Words(reason));
                 }
-                write!(f, "{} left: {}; {} messages answered", Peer(peer), Words(reason), grouped(*messages))?;
+                write!(f, "{} left: {}; {} messages answered", Who(peer), Words(reason), grouped(*messages))?;
                 if *unsent > 0 {
                     write!(f, ", {unsent} replies not sent")?;
                 }
@@ -164,7 +163,7 @@ impl fmt::Display for Event {
                     None => Ok(()),
                 }
             }
-            Event::Refused { peer, refusal } => write!(f, "{} refused: {refusal}", Peer(peer)),
+            Event::Refused { peer, refusal } => write!(f, "{} refused: {refusal}", Who(peer)),
             Event::Stopping { signal, live } => {
                 let signal = signals::name(*signal);
                 write!(f, "{signal}: stopping; no new clients, closing {live} connections")
@@ -173,13 +172,13 @@ impl fmt::Display for Event {
     }
 }
 
-/// An address, where one is known.
-struct Peer<'a>(&'a Option<SocketAddr>);
+/// A client, as far as it is known.
+struct Who<'a>(&'a Option<Peer>);
 
-impl fmt::Display for Peer<'_> {
+impl fmt::Display for Who<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(address) => address.fmt(f),
+            Some(peer) => peer.fmt(f),
             None => f.write_str("a client"),
         }
     }

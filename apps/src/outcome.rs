@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use spinwire_core::cm::event::Peer;
 use spinwire_core::cm::hello::{HelloError, Refusal};
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::cm::table::State;
@@ -36,12 +37,17 @@ pub enum Trouble {
         report: CloseReport,
     },
     /// A connection was lost during the run.
-    #[error("connection {connection} of {of} was lost: {}; {outstanding} messages had no reply yet", Words(&report.reason))]
+    #[error(
+        "connection {connection} of {of}{} was lost: {}; {outstanding} messages had no reply yet",
+        To(peer), Words(&report.reason)
+    )]
     Lost {
         /// Which one.
         connection: u32,
         /// Of how many.
         of: u32,
+        /// To whom, where more is known than the address that was asked for.
+        peer: Option<Peer>,
         /// Why.
         report: CloseReport,
         /// Messages in flight on all connections.
@@ -91,6 +97,15 @@ pub enum Trouble {
     /// The own table has no slot.
     #[error("cannot open another connection: {0}")]
     OwnTable(ConnectError),
+}
+
+/// Behind what it is about: ` to process 4711 (user 1000)`.
+struct To<'a>(&'a Option<Peer>);
+
+impl fmt::Display for To<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |peer| write!(f, " to {peer}"))
+    }
 }
 
 /// What to try next, for reasons that have an answer.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use spinwire_core::cm::event::Peer as Who;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::time::{Instant, Nanos};
@@ -83,6 +84,7 @@ enum Phase {
 #[derive(Debug)]
 struct Peer {
     conn: Option<ConnId>,
+    who: Option<Who>,
     window: Window,
 }
 
@@ -96,7 +98,7 @@ const TARGET: EndpointId = EndpointId(0);
 impl Pinger {
     /// A run of `plan`, which ends early when `stop` says so and tells `log` when it is connected.
     pub fn new(plan: Plan, stop: Stop, log: Option<Log<Progress>>) -> Self {
-        let peer = || Peer { conn: None, window: Window::new(plan.depth) };
+        let peer = || Peer { conn: None, who: None, window: Window::new(plan.depth) };
         Self {
             plan,
             stop,
@@ -251,7 +253,7 @@ impl Pinger {
 
 impl Handler for Pinger {
     fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
-        self.conns[conn.slot()].conn = Some(conn);
+        (self.conns[conn.slot()].conn, self.conns[conn.slot()].who) = (Some(conn), cx.peer(conn));
         self.opening -= 1;
         self.open += 1;
         if self.phase == Phase::Connecting {
@@ -297,7 +299,10 @@ impl Handler for Pinger {
             false => self.opening -= 1,
         }
         let trouble = match report.was_open {
-            true => Trouble::Lost { connection, of, report: *report, outstanding: self.outstanding },
+            true => {
+                let peer = self.conns[conn.slot()].who;
+                Trouble::Lost { connection, of, peer, report: *report, outstanding: self.outstanding }
+            }
             false => Trouble::Connect { connection, of, report: *report },
         };
         self.end(cx, Outcome::Failed(trouble));

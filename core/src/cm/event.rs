@@ -1,5 +1,6 @@
 //! What the connection manager reports, as plain values.
 
+use core::fmt;
 use core::net::SocketAddr;
 
 use crate::config::PRIVATE_DATA_MAX;
@@ -21,8 +22,32 @@ pub struct CmEvent {
     pub status: i32,
     /// Private data that came with it; empty when there was none.
     pub private_data: PrivateData,
-    /// The far side's address, where one is known (connection requests).
-    pub peer: Option<SocketAddr>,
+    /// Who is at the far side, where that is known: on requests, and on ESTABLISHED where it is learned only then.
+    pub peer: Option<Peer>,
+}
+
+/// Who is at the far side of a connection, as far as the fabric tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A network address.
+    Address(SocketAddr),
+    /// A process of this machine.
+    Process {
+        /// Its id; 0 when it is in a process namespace that cannot be seen from here.
+        pid: u32,
+        /// The user it ran as when it connected or began to listen.
+        uid: u32,
+    },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Address(address) => address.fmt(f),
+            Peer::Process { pid: 0, uid } => write!(f, "a process out of sight (user {uid})"),
+            Peer::Process { pid, uid } => write!(f, "process {pid} (user {uid})"),
+        }
+    }
 }
 
 /// Whom an event concerns.

@@ -4,12 +4,11 @@ mod credit;
 mod send_queue;
 mod table;
 
-use core::net::SocketAddr;
-
 pub use credit::{Credits, Imm, MessageKind};
 pub use send_queue::SendQueue;
 pub use table::{Slot, Table, TableError};
 
+use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
 use crate::cm::table::State;
 use crate::id::{EndpointId, RequestId};
@@ -28,7 +27,7 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Conn {
     pub(crate) origin: Origin,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: Option<Peer>,
     pub(crate) state: State,
     /// When the state gives up; [`Instant::NEVER`] for none.
     pub(crate) deadline: Instant,
@@ -63,7 +62,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(origin: Origin, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(origin: Origin, peer: Option<Peer>) -> Self {
         Self {
             origin,
             peer,

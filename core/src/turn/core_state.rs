@@ -1,10 +1,9 @@
 //! What an engine owns besides its two seams: connections, queues, buffers, counters.
 
-use core::net::SocketAddr;
-
 use super::cx::{ConnectError, SendError};
 use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
+use crate::cm::event::Peer;
 use crate::cm::table::State;
 use crate::config::{Config, Mode, Sizing};
 use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, Table};
@@ -74,7 +73,7 @@ impl<'m> Core<'m> {
     }
 
     /// Gives a new connection a slot; the flush of this turn starts it.
-    pub(super) fn begin(&mut self, origin: Origin, peer: Option<SocketAddr>) -> Result<ConnId, ConnectError> {
+    pub(super) fn begin(&mut self, origin: Origin, peer: Option<Peer>) -> Result<ConnId, ConnectError> {
         let id = self
             .conns
             .insert(Conn::new(origin, peer))

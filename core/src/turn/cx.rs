@@ -1,8 +1,7 @@
 //! What a handler may do during a callback.
 
-use core::net::SocketAddr;
-
 use super::core_state::Core;
+use crate::cm::event::Peer;
 use crate::conn::Origin;
 use crate::id::{ConnId, EndpointId};
 use crate::stats::Stats;
@@ -95,8 +94,8 @@ impl Cx<'_, '_> {
         self.core.conns.live()
     }
 
-    /// The far side's address, where the control side knows one.
-    pub fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
+    /// Who is at the far side, where the control side knows.
+    pub fn peer(&self, conn: ConnId) -> Option<Peer> {
         self.core.conns.get(conn)?.peer
     }
 

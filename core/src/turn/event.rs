@@ -51,6 +51,7 @@ impl<C: Control> Engine<'_, C> {
     fn read_answer(&mut self, id: ConnId, event: &CmEvent) -> Result<(), CloseReason> {
         let core = &mut self.core;
         let Some(conn) = core.conns.get_mut(id) else { return Ok(()) };
+        conn.peer = conn.peer.or(event.peer);
         if conn.state == State::Connecting {
             let hello = match core.config.mode {
                 Mode::Spinwire => Some(Hello::decode(&event.private_data)?),

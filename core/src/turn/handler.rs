@@ -1,9 +1,7 @@
 //! What an application implements.
 
-use core::net::SocketAddr;
-
 use super::cx::Cx;
-use crate::cm::event::CmEventKind;
+use crate::cm::event::{CmEventKind, Peer};
 use crate::cm::hello::{Hello, Refusal};
 use crate::cm::reason::CloseReport;
 use crate::id::{ConnId, ListenerId};
@@ -119,8 +117,8 @@ pub enum Verdict {
 pub struct Request {
     /// The listener it came to.
     pub listener: ListenerId,
-    /// Where it came from, as far as the control side knows.
-    pub peer: Option<SocketAddr>,
+    /// Who asks, as far as the control side knows.
+    pub peer: Option<Peer>,
     /// What the peer offers; `None` from a raw peer, or from one whose hello could not be read.
     pub hello: Option<Hello>,
 }

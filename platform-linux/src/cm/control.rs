@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
+use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
 use spinwire_core::fabric::{Action, ActionError, Control};
 use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
 use spinwire_core::time::Instant;
@@ -230,7 +230,7 @@ impl VerbsControl<'_> {
             }
             Token::Listener(number) => match event.request {
                 Some(ref id) => {
-                    peer = id.peer_address();
+                    peer = id.peer_address().map(Peer::Address);
                     Target::Request(ListenerId(number), RequestId(0))
                 }
                 None => {
