@@ -10,7 +10,7 @@ use std::iter::repeat_with;
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
 use spinwire_core::config::{Config, Mode, Timeouts};
-use spinwire_core::conn::{Conn, Imm, MessageKind, Slot};
+use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
 };
@@ -170,11 +170,18 @@ impl Rig<'_> {
 pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
     let needs = Needs::of(&CONFIG, 1);
     let mut conns: Vec<_> = repeat_with(|| Slot::<Conn>::EMPTY).take(needs.conns).collect();
+    let mut places = vec![Place::default(); needs.conns];
     let mut dirty = vec![DirtySlot::default(); needs.conns];
     let mut sends: Vec<_> = repeat_with(|| SendWr::EMPTY).take(needs.sends).collect();
     let (mut recv, mut send) = (Pooled::new(needs.recv_buffers), Pooled::new(needs.send_buffers));
-    let memory =
-        Memory { conns: &mut conns, dirty: &mut dirty, sends: &mut sends, recv: recv.memory(), send: send.memory() };
+    let memory = Memory {
+        conns: &mut conns,
+        places: &mut places,
+        dirty: &mut dirty,
+        sends: &mut sends,
+        recv: recv.memory(),
+        send: send.memory(),
+    };
     let waiting = Some((Target::Request(ListenerId(0), RequestId(0)), CmEventKind::ConnectRequest));
     let posted = [WorkId::from_bits(0); POSTED];
     let fabric = NullFabric { arriving: 0, posted, taken: 0, filled: 0, unthanked: 0, signaled: None };

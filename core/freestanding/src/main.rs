@@ -69,16 +69,16 @@ fn ring_moves_batches() -> bool {
 
 /// A buffer is lent for a connection of the table, and comes back for that connection only.
 fn pool_gets_a_lent_buffer_back_once() -> bool {
-    let mut conns = [const { conn::Slot::EMPTY }; 2];
+    let (mut conns, mut places) = ([const { conn::Slot::EMPTY }; 2], [conn::Place::default(); 2]);
     let (mut memory, mut slots) = ([0; 4 * 128], [PoolSlot::default(); 4]);
-    let Ok(mut conns) = Table::new(&mut conns) else { return false };
+    let Ok(mut conns) = Table::new(&mut conns, &mut places) else { return false };
     let Ok(mut pool) = Pool::new(Direction::Send, &mut memory, 4096, (100, 128), &mut slots) else { return false };
-    let (Ok(old), Some(mut buf)) = (conns.insert("old"), pool.take()) else { return false };
+    let (Ok(old), Some(mut buf)) = (conns.insert(Some("old")), pool.take()) else { return false };
     buf.fill(7);
     let lease = pool.lend(buf, old);
-    let removed = conns.remove(old) == Some("old");
-    let Ok(new) = conns.insert("new") else { return false };
-    let stale = conns.get(old).is_none() && conns.get(new) == Some(&"new") && old.slot() == new.slot();
+    let removed = conns.remove(old) == Some(Some("old"));
+    let Ok(new) = conns.insert(Some("new")) else { return false };
+    let stale = conns.get(old).is_none() && conns.get(new) == Some(&Some("new")) && old.slot() == new.slot();
     let stranger = pool.reclaim(lease.index(), new).is_some();
     let Some(buf) = pool.reclaim(lease.index(), old) else { return false };
     let kept = buf.len() == 100 && buf.iter().all(|&byte| byte == 7) && lease.offset() == 4096;

@@ -6,7 +6,7 @@ mod table;
 
 pub use credit::{Credits, Imm, MessageKind};
 pub use send_queue::SendQueue;
-pub use table::{Slot, Table, TableError};
+pub use table::{Place, Slot, Table, TableError, Vacant};
 
 use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
@@ -61,8 +61,12 @@ pub struct Conn {
     pub(crate) qp_num: Option<u32>,
 }
 
+impl Vacant for Conn {
+    const VACANT: Self = Self::new(Origin::Endpoint(EndpointId(0)), None);
+}
+
 impl Conn {
-    pub(crate) fn new(origin: Origin, peer: Option<Peer>) -> Self {
+    pub(crate) const fn new(origin: Origin, peer: Option<Peer>) -> Self {
         Self {
             origin,
             peer,
@@ -75,7 +79,7 @@ impl Conn {
             lingers_since: Instant::NEVER,
             reason: None,
             unconfirmed_after: None,
-            sends: SendQueue::default(),
+            sends: SendQueue::starting_at(0),
             credits: Credits::RAW,
             recv_posted: 0,
             answers: 0,

@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::config::{Config, Mode, Timeouts};
-use crate::conn::{Conn, Slot};
+use crate::conn::{Conn, Place, Slot};
 use crate::fabric::SendWr;
 use crate::pool::PoolSlot;
 use crate::turn::{DirtySlot, Memory, Needs, PoolMemory};
@@ -14,6 +14,7 @@ use crate::turn::{DirtySlot, Memory, Needs, PoolMemory};
 pub struct Space {
     pub(super) config: Config,
     conns: Vec<Slot<Conn>>,
+    places: Vec<Place>,
     dirty: Vec<DirtySlot>,
     sends: Vec<SendWr>,
     recv_slots: Vec<PoolSlot>,
@@ -28,6 +29,7 @@ impl Space {
         Self {
             config,
             conns: (0..conns).map(|_| Slot::EMPTY).collect(),
+            places: vec![Place::default(); conns],
             dirty: vec![DirtySlot::default(); conns],
             sends: (0..needs.sends).map(|_| SendWr::EMPTY).collect(),
             recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
@@ -43,6 +45,7 @@ impl Space {
         let region_offset = recv.len() as u64;
         Memory {
             conns: &mut self.conns,
+            places: &mut self.places,
             dirty: &mut self.dirty,
             sends: &mut self.sends,
             recv: PoolMemory { slots: &mut self.recv_slots, bytes: recv, region_offset: 0, stride },

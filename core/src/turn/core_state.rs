@@ -36,11 +36,11 @@ impl<'m> Core<'m> {
         let sizing = config.sizing();
         memory.check(&config)?;
         let len = config.message_bytes_max;
-        let Memory { conns, dirty, sends, recv, send } = memory;
+        let Memory { conns, places, dirty, sends, recv, send } = memory;
         Ok(Self {
             config,
             sizing,
-            conns: Table::new(conns)?,
+            conns: Table::new(conns, places)?,
             sends,
             recv_pool: Pool::new(Direction::Recv, recv.bytes, recv.region_offset, (len, recv.stride), recv.slots)?,
             send_pool: Pool::new(Direction::Send, send.bytes, send.region_offset, (len, send.stride), send.slots)?,
@@ -56,14 +56,15 @@ impl<'m> Core<'m> {
     #[inline]
     pub(super) fn owner(&mut self, completion: &Completion, kind: WorkKind) -> Option<ConnId> {
         let Completion { wr_id, qp_num, .. } = *completion;
-        let id = self.conns.id_at(wr_id.slot()).filter(|&id| wr_id.is_of(id) && wr_id.kind() == Some(kind));
-        let from_its_qp = id.is_some_and(|id| self.conns.get(id).is_some_and(|conn| conn.qp_num == Some(qp_num)));
-        if !from_its_qp {
-            self.stats.completions_stale += 1;
-            self.stats.qp_num_mismatches += u64::from(id.is_some());
-            return None;
+        let named = self.conns.at_mut(wr_id.slot()).filter(|(id, _)| wr_id.is_of(*id) && wr_id.kind() == Some(kind));
+        match named {
+            Some((id, conn)) if conn.qp_num == Some(qp_num) => Some(id),
+            other => {
+                self.stats.qp_num_mismatches += u64::from(other.is_some());
+                self.stats.completions_stale += 1;
+                None
+            }
         }
-        id
     }
 
     /// The ring of the connection in `slot`.

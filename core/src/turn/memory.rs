@@ -2,7 +2,7 @@
 
 use super::dirty::DirtySlot;
 use crate::config::{Config, ConfigError};
-use crate::conn::{Conn, Slot, TableError};
+use crate::conn::{Conn, Place, Slot, TableError};
 use crate::fabric::SendWr;
 use crate::pool::{PoolError, PoolSlot};
 
@@ -12,6 +12,8 @@ use crate::pool::{PoolError, PoolSlot};
 pub struct Memory<'m> {
     /// One for each connection; their number is the table's capacity.
     pub conns: &'m mut [Slot<Conn>],
+    /// One for each connection.
+    pub places: &'m mut [Place],
     /// One for each connection.
     pub dirty: &'m mut [DirtySlot],
     /// `send_slots` for each connection; start them as [`SendWr::EMPTY`].
@@ -38,7 +40,7 @@ pub struct PoolMemory<'m> {
 /// How many of each an engine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Connection slots, and dirty slots.
+    /// Connection slots, and their places and dirty slots.
     pub conns: usize,
     /// Send queue slots of all connections together.
     pub sends: usize,
@@ -91,6 +93,7 @@ impl Memory<'_> {
         let at_least = |what, given, needed| {
             if given < needed { Err(SetupError::Short { what, given, needed }) } else { Ok(()) }
         };
+        at_least("places of the connection table", self.places.len(), needs.conns)?;
         at_least("dirty slots", self.dirty.len(), needs.conns)?;
         at_least("send queue slots", self.sends.len(), needs.sends)?;
         at_least("receive buffers", self.recv.slots.len(), needs.recv_buffers)?;

@@ -8,7 +8,7 @@ use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::config::{Config, Mode, Timeouts};
-use spinwire_core::conn::{Conn, Imm, MessageKind, Slot};
+use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus,
 };
@@ -34,13 +34,15 @@ const WINDOW: u32 = CONFIG.sizing().recv_posted;
 
 /// Connects, has `count` messages answered, closes. Whether all went as it should.
 pub fn echoes(count: u64) -> bool {
-    let (mut conns, mut dirty) = ([const { Slot::<Conn>::EMPTY }; NEEDS.conns], [DirtySlot::default(); NEEDS.conns]);
+    let (mut conns, mut places) = ([const { Slot::<Conn>::EMPTY }; NEEDS.conns], [Place::default(); NEEDS.conns]);
+    let mut dirty = [DirtySlot::default(); NEEDS.conns];
     let mut sends = [const { SendWr::EMPTY }; NEEDS.sends];
     let (mut recv_slots, mut send_slots) =
         ([PoolSlot::default(); NEEDS.recv_buffers], [PoolSlot::default(); NEEDS.send_buffers]);
     let (mut recv_bytes, mut send_bytes) = ([0; NEEDS.recv_buffers * 64], [0; NEEDS.send_buffers * 64]);
     let memory = Memory {
         conns: &mut conns,
+        places: &mut places,
         dirty: &mut dirty,
         sends: &mut sends,
         recv: PoolMemory { slots: &mut recv_slots, bytes: &mut recv_bytes, region_offset: 0, stride: 64 },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use spinwire_core::config::{Config, ConfigError};
-use spinwire_core::conn::{Conn, Slot};
+use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::turn::{self, DirtySlot, Needs};
@@ -83,6 +83,7 @@ pub enum SetupError {
 /// The engine's tables.
 struct Tables {
     conns: Vec<Slot<Conn>>,
+    places: Vec<Place>,
     dirty: Vec<DirtySlot>,
     sends: Vec<SendWr>,
     recv: Vec<PoolSlot>,
@@ -155,6 +156,7 @@ impl Setup {
         };
         let tables = verbs::Tables {
             conns: &mut self.tables.conns,
+            places: &mut self.tables.places,
             dirty: &mut self.tables.dirty,
             sends: &mut self.tables.sends,
             recv: &mut self.tables.recv,
@@ -187,6 +189,7 @@ impl Tables {
         }
         Self {
             conns: all(needs.conns, || Slot::EMPTY),
+            places: all(needs.conns, Place::default),
             dirty: all(needs.conns, DirtySlot::default),
             sends: all(needs.sends, || SendWr::EMPTY),
             recv: all(needs.recv_buffers, PoolSlot::default),

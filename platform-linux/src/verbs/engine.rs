@@ -1,7 +1,7 @@
 //! An engine on a registered region: the one place where region, pools and fabric are joined, so that they match.
 
 use spinwire_core::config::Config;
-use spinwire_core::conn::{Conn, Slot};
+use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::{Control, SendWr};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::turn::{DirtySlot, Engine, Memory, PoolMemory, SetupError};
@@ -13,6 +13,7 @@ use super::region::{Region, StableMemory};
 /// What an engine works in besides the buffers. As in [`Memory`].
 pub(crate) struct Tables<'m> {
     pub conns: &'m mut [Slot<Conn>],
+    pub places: &'m mut [Place],
     pub dirty: &'m mut [DirtySlot],
     pub sends: &'m mut [SendWr],
     pub recv: &'m mut [PoolSlot],
@@ -32,7 +33,7 @@ pub(crate) fn engine_on<'m, M: StableMemory, C: Control<Fabric = VerbsFabric<'m>
     control: C,
     tables: Tables<'m>,
 ) -> Result<Engine<'m, C>, SetupError> {
-    let Tables { conns, dirty, sends, recv, send, stride } = tables;
+    let Tables { conns, places, dirty, sends, recv, send, stride } = tables;
     let (key, bytes) = region.split();
     // The stride keeps the second half as aligned as the first.
     let recv_bytes = recv.len().saturating_mul(stride as usize).min(bytes.len());
@@ -44,6 +45,7 @@ pub(crate) fn engine_on<'m, M: StableMemory, C: Control<Fabric = VerbsFabric<'m>
     let fabric = unsafe { VerbsFabric::new(queues, key, conns.len()) };
     let memory = Memory {
         conns,
+        places,
         dirty,
         sends,
         recv: PoolMemory { slots: recv, bytes: recv_half, region_offset: 0, stride },

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::config::{Config, Mode, Timeouts};
-use spinwire_core::conn::{Conn, Slot};
+use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::id::ConnId;
 use spinwire_core::pool::PoolSlot;
@@ -110,6 +110,7 @@ impl Setup {
         let fabric = unsafe { VerbsFabric::new(queues, key, slots) };
         let memory = Memory {
             conns: &mut (0..slots).map(|_| Slot::<Conn>::EMPTY).collect::<Vec<_>>(),
+            places: &mut vec![Place::default(); slots],
             dirty: &mut vec![DirtySlot::default(); slots],
             sends: &mut (0..needs.sends).map(|_| SendWr::EMPTY).collect::<Vec<_>>(),
             recv: pool(&mut recv_slots, recv_bytes),
