@@ -1,79 +1,70 @@
-//! What every benchmark needs: two threads on known cores that start together, and a line that names the machine.
+//! How Spinwire is measured: side by side with its peers, in one run, in short windows whose order rotates.
 //!
-//! Numbers without their machine mean nothing, and on virtual machines only ratios taken inside one run carry over.
+//! Numbers without their machine mean nothing, and on virtual machines only ratios taken inside one run carry over. So
+//! every bench is a list of contests, each contest has several contestants, ours first, and two things can be made of it:
+//!
+//! | command | what it gives |
+//! |---|---|
+//! | `cargo bench -p spinwire-benches --bench NAME` | criterion's estimate for each contestant by itself |
+//! | `cargo bench -p spinwire-benches --bench NAME -- --compare` | the table of ratios, and which limits hold |
+//!
+//! A bench is a `main` that names its contests. This is all of one:
+//!
+//! ```
+//! use std::hint::black_box;
+//! use std::process::ExitCode;
+//!
+//! use spinwire_benches::{Contestant, limits};
+//!
+//! fn main() -> ExitCode {
+//!     spinwire_benches::main("sum", |run| {
+//!         let items: Vec<u64> = (0..1024).collect();
+//!         let (mut ours, mut theirs) = (0, 0);
+//!         // Each does its work that many times. What it uses is made before, outside of what is timed.
+//!         run.single(
+//!             "sum/1024",
+//!             &[limits::time_at_most(1.0, "fold")],
+//!             &mut [
+//!                 Contestant::new("spinwire", |times| {
+//!                     for _ in 0..times {
+//!                         ours += black_box(&items).iter().sum::<u64>();
+//!                     }
+//!                 }),
+//!                 Contestant::new("fold", |times| {
+//!                     for _ in 0..times {
+//!                         theirs += black_box(&items).iter().fold(0, |sum, item| sum + item);
+//!                     }
+//!                 }),
+//!             ],
+//!         );
+//!     })
+//! }
+//! ```
+//!
+//! | module | job |
+//! |---|---|
+//! | [`cores`] | the CPUs by name, and the machine in a line |
+//! | [`window`] | a short stretch of measuring, and when it does not count |
+//! | [`contest`] | rounds and passes in rotating order, medians |
+//! | [`limits`] | what Spinwire has to reach, in one place |
+//! | [`null`] | the core's loop over a fabric that does nothing |
+//! | [`report`] | the table, and the same as JSON |
+//! | [`rings`] | rings as contestants
+//! | [`run`] | the arguments, and what is done with a contest: compare, criterion, or a test |
 #![deny(unsafe_code)]
 
+pub mod contest;
+pub mod cores;
+pub mod limits;
 pub mod null;
+pub mod report;
+pub mod rings;
+pub mod run;
+pub mod window;
 
-use std::fs;
-use std::hint;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+#[allow(unsafe_code)]
+mod sys;
 
-/// The two CPUs a two-thread benchmark runs on.
-#[derive(Clone, Copy, Debug)]
-pub struct CorePair {
-    first: core_affinity::CoreId,
-    second: core_affinity::CoreId,
-}
-
-impl CorePair {
-    /// The first two CPUs this process may use. Call it before anything is pinned.
-    ///
-    /// # Errors
-    /// A sentence that says how many CPUs there are, if fewer than two.
-    pub fn first_allowed() -> Result<Self, String> {
-        let ids = core_affinity::get_core_ids().unwrap_or_default();
-        match ids[..] {
-            [first, second, ..] => Ok(CorePair { first, second }),
-            _ => Err(format!("two CPUs are needed, this process may use {}", ids.len())),
-        }
-    }
-
-    /// Runs `first` and `second` at once, each pinned to its CPU, and returns the time from the first start to the last
-    /// stop. Both wait for each other before the clock starts, so creating threads is not measured.
-    ///
-    /// # Panics
-    /// If a thread cannot be pinned, or panics itself.
-    pub fn time(self, first: impl FnOnce() + Send, second: impl FnOnce() + Send) -> Duration {
-        let waiting = AtomicUsize::new(2);
-        let (a, b) = thread::scope(|scope| {
-            let a = scope.spawn(|| pinned(self.first, &waiting, first));
-            let b = scope.spawn(|| pinned(self.second, &waiting, second));
-            (a.join(), b.join())
-        });
-        let ((a_start, a_stop), (b_start, b_stop)) = (a.expect("first thread"), b.expect("second thread"));
-        a_stop.max(b_stop) - a_start.min(b_start)
-    }
-}
-
-/// One line: CPUs used, processor, kernel, clock source.
-pub fn machine(cores: CorePair) -> String {
-    let read = |path: &str| fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned());
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, model)| model))
-        .unwrap_or("unknown processor");
-    let hypervisor = if cpuinfo.contains(" hypervisor") { "virtual, " } else { "" };
-    format!(
-        "machine: CPUs {} and {} of {} ({hypervisor}{model}), Linux {}, clock {}",
-        cores.first.id,
-        cores.second.id,
-        thread::available_parallelism().map_or(0, usize::from),
-        read("/proc/sys/kernel/osrelease"),
-        read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-    )
-}
-
-fn pinned(core: core_affinity::CoreId, waiting: &AtomicUsize, work: impl FnOnce()) -> (Instant, Instant) {
-    assert!(core_affinity::set_for_current(core), "cannot pin to CPU {}", core.id);
-    waiting.fetch_sub(1, Ordering::AcqRel);
-    while waiting.load(Ordering::Acquire) > 0 {
-        hint::spin_loop();
-    }
-    let start = Instant::now();
-    work();
-    (start, Instant::now())
-}
+pub use contest::{Contestant, Sample};
+pub use cores::Cores;
+pub use run::{Run, main};

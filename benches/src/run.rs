@@ -1,0 +1,277 @@
+//! A bench's arguments, and what is done with its contests.
+
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use serde_json::{Value, json};
+
+use crate::contest::{self, Contestant, Effort, Tally};
+use crate::cores::Cores;
+use crate::limits::Limit;
+use crate::report::{self, Outcome};
+use crate::window::{self, Pinned};
+
+/// Runs a bench as its arguments say. `contests` calls [`Run::single`] and [`Run::contest`] for what it has.
+///
+/// | arguments | what happens |
+/// |---|---|
+/// | `--bench`, as `cargo bench` gives | criterion measures each contestant by itself; its own arguments are taken |
+/// | `--compare` | contestants in rotating order; the table; status 1 if a limit does not hold |
+/// | none, as `cargo test` gives, or `--test` | everything once, with little work; no figure is taken |
+///
+/// With `--compare` go `--quick`, `--passes N`, `--rounds N`, `--json`, and a part of a contest's name.
+/// `SPINWIRE_CORES=0,1` names the CPUs.
+pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mode = Mode::parse(&arguments).unwrap_or_else(|wrong| refuse(bench, &wrong));
+    let cores = Cores::named().unwrap_or_else(|wrong| refuse(bench, &wrong));
+    cores.pin(0);
+    let mut run = Run {
+        cores,
+        pinned: None,
+        mode,
+        outcomes: Vec::new(),
+        skipped: Vec::new(),
+        tally: Tally::default(),
+        started: Instant::now(),
+    };
+    run.say(&format!("{bench}: {}", run.cores.machine()));
+    contests(&mut run);
+    run.finish(bench)
+}
+
+fn refuse(bench: &str, wrong: &str) -> ! {
+    eprintln!("{bench} bench: {wrong}");
+    process::exit(2)
+}
+
+enum Mode {
+    Compare(Compare),
+    Criterion(Box<Criterion>),
+    Test,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Compare {
+    passes: usize,
+    rounds: usize,
+    window: Duration,
+    json: bool,
+    only: String,
+}
+
+impl Mode {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let has = |name: &str| arguments.iter().any(|argument| argument == name);
+        if has("--compare") {
+            Ok(Mode::Compare(Compare::parse(arguments)?))
+        } else if has("--bench") && !has("--test") {
+            Ok(Mode::Criterion(Box::new(Criterion::default().configure_from_args())))
+        } else {
+            Ok(Mode::Test)
+        }
+    }
+}
+
+impl Compare {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let Effort { passes, rounds, window } = Effort::FULL;
+        let mut compare = Compare { passes, rounds, window, json: false, only: String::new() };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut number = || match arguments.next().map(|number| number.parse()) {
+                Some(Ok(number)) if number > 0 => Ok(number),
+                _ => Err(format!("{argument} takes a number above zero")),
+            };
+            match &**argument {
+                // The second is cargo's.
+                "--compare" | "--bench" => {}
+                "--json" => compare.json = true,
+                "--passes" => compare.passes = number()?,
+                "--rounds" => compare.rounds = number()?,
+                "--quick" => {
+                    let Effort { passes, rounds, window } = Effort::QUICK;
+                    compare = Compare { passes, rounds, window, ..compare };
+                }
+                other if other.starts_with('-') => {
+                    return Err(format!(
+                        "there is no {other}; with --compare go --quick, --passes N, --rounds N, --json, and a part of \
+                         a contest's name"
+                    ));
+                }
+                only => compare.only = only.to_owned(),
+            }
+        }
+        Ok(compare)
+    }
+}
+
+/// A bench at work.
+pub struct Run {
+    cores: Cores,
+    pinned: Option<Arc<Pinned>>,
+    mode: Mode,
+    outcomes: Vec<Outcome>,
+    skipped: Vec<(String, String)>,
+    tally: Tally,
+    started: Instant,
+}
+
+impl Run {
+    /// A contest of one thread, on the first CPU. Ours comes first. The figure is the time for one thing done.
+    pub fn single(&mut self, name: &str, limits: &[Limit], contestants: &mut [Contestant<'_>]) {
+        self.contest(name, &["each"], limits, contestants);
+    }
+
+    /// A contest whose windows give one figure for each of `metrics`. Ours comes first.
+    pub fn contest(
+        &mut self,
+        name: &str,
+        metrics: &[&'static str],
+        limits: &[Limit],
+        contestants: &mut [Contestant<'_>],
+    ) {
+        let before = self.tally;
+        match &mut self.mode {
+            Mode::Criterion(criterion) => estimate(criterion, name, contestants, &mut self.tally),
+            Mode::Test => {
+                for contestant in contestants {
+                    println!("Testing {name}/{}", contestant.name);
+                    contestant.once(TEST_TIMES);
+                    println!("Success");
+                }
+            }
+            Mode::Compare(compare) if !name.contains(&compare.only) => {}
+            Mode::Compare(compare) => {
+                eprintln!("{name} ...");
+                let Compare { passes, rounds, window, json, .. } = *compare;
+                let results =
+                    contest::run(contestants, metrics.len(), Effort { passes, rounds, window }, &mut self.tally);
+                let names: Vec<_> = contestants.iter().map(|contestant| contestant.name).collect();
+                let outcome = Outcome::new(name, metrics, &names, limits, (results, self.tally.since(before)));
+                if !json {
+                    println!("{}", outcome.table());
+                }
+                self.outcomes.push(outcome);
+            }
+        }
+    }
+
+    /// Notes that somebody does not take part, so that nobody takes a contest for one against all.
+    pub fn skip(&mut self, contestant: &str, reason: &str) {
+        self.say(&format!("skipped: {contestant}: {reason}"));
+        self.skipped.push((contestant.to_owned(), reason.to_owned()));
+    }
+
+    /// For contests of several threads. Ends the process with status 2 where there are not two CPUs.
+    pub fn pinned(&mut self) -> Arc<Pinned> {
+        if let Some(pinned) = &self.pinned {
+            return pinned.clone();
+        }
+        let pinned = Arc::new(Pinned::survey(&self.cores).unwrap_or_else(|wrong| refuse("this", &wrong)));
+        self.say(&format!("CPUs {}: {}", self.cores.names(), pinned.class()));
+        self.pinned.insert(pinned).clone()
+    }
+
+    /// What is no figure goes to standard error when standard output is for a program.
+    fn say(&self, line: &str) {
+        match &self.mode {
+            Mode::Compare(Compare { json: true, .. }) => eprintln!("{line}"),
+            _ => println!("{line}"),
+        }
+    }
+
+    fn finish(self, bench: &str) -> ExitCode {
+        let compare = match self.mode {
+            Mode::Compare(compare) => compare,
+            Mode::Criterion(criterion) => {
+                criterion.final_summary();
+                println!("{}", report::windows(self.tally));
+                return ExitCode::SUCCESS;
+            }
+            Mode::Test => return ExitCode::SUCCESS,
+        };
+        let verdicts = || self.outcomes.iter().flat_map(Outcome::verdicts);
+        let count = |holds| verdicts().filter(|verdict| verdict.holds() == holds).count();
+        let [ok, over, not_judged] = [Some(true), Some(false), None].map(count);
+        if self.outcomes.is_empty() {
+            refuse(bench, &format!("no contest has `{}` in its name", compare.only));
+        }
+        if compare.json {
+            let skipped = self.skipped.iter().map(|(who, reason)| json!({ "contestant": who, "reason": reason }));
+            let all = json!({
+                "bench": bench,
+                "machine": self.cores.machine(),
+                "bare_round_trip_ns": self.pinned.as_ref().map(|pinned| pinned.usual_ns()),
+                "passes": compare.passes,
+                "rounds": compare.rounds,
+                "window_us": compare.window.as_micros() as u64,
+                "contests": self.outcomes.iter().map(Outcome::json).collect::<Vec<Value>>(),
+                "skipped": skipped.collect::<Vec<_>>(),
+                "windows": report::tally_json(self.tally),
+                "limits": { "ok": ok, "over": over, "not_judged": not_judged },
+            });
+            println!("{all}");
+        } else {
+            println!(
+                "{bench}: {ok} limits ok, {over} over, {not_judged} not judged; {} contestants skipped; {} passes of {} \
+                 rounds, {} s\n{}",
+                self.skipped.len(),
+                compare.passes,
+                compare.rounds,
+                self.started.elapsed().as_secs(),
+                report::windows(self.tally)
+            );
+        }
+        if over == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Each contestant by itself, in windows that are as short and as strict as in a comparison.
+fn estimate(criterion: &mut Criterion, name: &str, contestants: &mut [Contestant<'_>], tally: &mut Tally) {
+    let mut group = criterion.benchmark_group(name);
+    group.sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
+    for contestant in contestants {
+        let (mut fitting, mut trial) = (None, Tally::default());
+        group.bench_function(contestant.name, |bencher| {
+            bencher.iter_custom(|times| {
+                let fitting = *fitting.get_or_insert_with(|| contestant.times_in(window::LENGTH, &mut trial));
+                let (mut left, mut elapsed) = (times, Duration::ZERO);
+                while left > 0 {
+                    let part = left.min(fitting);
+                    let sample = contestant.sample(part, tally);
+                    elapsed += sample.expect("a window was dropped each time; is this machine busy?").elapsed;
+                    left -= part;
+                }
+                elapsed
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Things a contestant does in a test.
+const TEST_TIMES: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Compare, String> {
+        Compare::parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_taken_in_any_order_and_others_are_refused() {
+        let compare =
+            parse(&["round_trip", "--json", "--bench", "--compare", "--quick", "--passes", "3"]).expect("right");
+        let wanted =
+            Compare { passes: 3, rounds: 1, window: Effort::QUICK.window, json: true, only: "round_trip".to_owned() };
+        assert_eq!(compare, wanted);
+        for wrong in [&["--passes"][..], &["--rounds", "0"], &["--rounds", "x"], &["--jason"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

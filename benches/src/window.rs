@@ -1,0 +1,332 @@
+//! A short stretch of measuring on known CPUs, and when it does not count.
+//!
+//! Two things spoil a measurement without a trace in its result. The kernel takes the CPU away in the middle; the
+//! thread's count of involuntary switches tells. And a hypervisor moves the virtual CPUs, for a while onto two threads
+//! of one real core, where a cache line costs a sixth and everything looks six times better; a bare ping-pong of a
+//! cache line right before and right after tells.
+
+use std::fmt;
+use std::hint;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cores::Cores;
+use crate::sys;
+
+/// How long a window should be. Longer ones are interrupted too often, shorter ones are all start and stop.
+pub const LENGTH: Duration = Duration::from_millis(2);
+
+/// Why a window does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// The kernel took the CPU from a thread.
+    Switched,
+    /// The ping-pong before or after was not what is usual in this run: the CPUs are not where they were.
+    Moved,
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dropped::Switched => "involuntary context switch",
+            Dropped::Moved => "placement changed",
+        })
+    }
+}
+
+/// Times `work` on the calling thread, which has to be pinned.
+///
+/// # Errors
+/// [`Dropped::Switched`].
+pub fn single(work: impl FnOnce()) -> Result<Duration, Dropped> {
+    let before = sys::involuntary_switches();
+    let start = Instant::now();
+    work();
+    let elapsed = start.elapsed();
+    if sys::involuntary_switches() == before { Ok(elapsed) } else { Err(Dropped::Switched) }
+}
+
+/// Nanoseconds in a tick of [`ticks`]. Measured once, in 20 ms.
+pub fn ns_per_tick() -> f64 {
+    static FACTOR: OnceLock<f64> = OnceLock::new();
+    *FACTOR.get_or_init(|| {
+        let (start, from) = (Instant::now(), sys::ticks());
+        thread::sleep(Duration::from_millis(20));
+        start.elapsed().as_nanos() as f64 / (sys::ticks() - from) as f64
+    })
+}
+
+pub use crate::sys::ticks;
+
+/// Cache lines to themselves, and away from the next pair that the processor may prefetch.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// Two cache lines, each written by one side and polled by the other.
+#[derive(Debug, Default)]
+pub struct PingPong {
+    ping: Line,
+    pong: Line,
+}
+
+impl PingPong {
+    /// Sends numbers `from + 1 ..= from + rounds` and waits for each to come back; calls `each` after each.
+    pub fn ping(&self, from: u64, rounds: u64, mut each: impl FnMut()) {
+        for round in from + 1..=from + rounds {
+            self.ping.0.store(round, Ordering::Release);
+            while self.pong.0.load(Ordering::Acquire) != round {
+                hint::spin_loop();
+            }
+            each();
+        }
+    }
+
+    /// The other side of [`ping`](Self::ping), with the same arguments.
+    pub fn serve(&self, from: u64, rounds: u64) {
+        for round in from + 1..=from + rounds {
+            while self.ping.0.load(Ordering::Acquire) != round {
+                hint::spin_loop();
+            }
+            self.pong.0.store(round, Ordering::Release);
+        }
+    }
+}
+
+/// Several threads that work at once, on the first CPUs of a list.
+pub struct Pinned {
+    cores: Cores,
+    /// Nanoseconds of a bare round trip that are usual in this run.
+    usual_ns: f64,
+}
+
+/// What one thread of a window does, and on which CPU of the list.
+pub struct Role<'a> {
+    core: usize,
+    work: Box<dyn FnOnce(&Gate<'_>) + Send + 'a>,
+}
+
+impl<'a> Role<'a> {
+    /// `work` warms up as long as it likes, then calls [`Gate::start`]; what follows is measured.
+    pub fn new(core: usize, work: impl FnOnce(&Gate<'_>) + Send + 'a) -> Self {
+        Role { core, work: Box::new(work) }
+    }
+}
+
+impl Pinned {
+    /// Finds out how far apart the first two CPUs are: the median of many short ping-pongs.
+    ///
+    /// # Errors
+    /// A sentence that says how many CPUs there are, if fewer than two.
+    pub fn survey(cores: &Cores) -> Result<Self, String> {
+        if cores.count() < 2 {
+            return Err(format!("two CPUs are needed, there are these: {}", cores.names()));
+        }
+        let mut pinned = Pinned { cores: cores.clone(), usual_ns: f64::NAN };
+        let mut seen: Vec<f64> = (0..SURVEY).map(|_| pinned.bare_ns()).collect();
+        seen.sort_by(f64::total_cmp);
+        pinned.usual_ns = seen[seen.len() / 2];
+        Ok(pinned)
+    }
+
+    /// Nanoseconds of a bare round trip that are usual in this run.
+    pub fn usual_ns(&self) -> f64 {
+        self.usual_ns
+    }
+
+    /// That in words. SMT siblings share their nearest cache, so a line costs them a few tens of nanoseconds.
+    pub fn class(&self) -> String {
+        let class = if self.usual_ns < SMT_NS { "as SMT siblings have it" } else { "as separate cores have it" };
+        format!("a bare round trip of a cache line takes {:.0} ns, {class}", self.usual_ns)
+    }
+
+    /// The number of CPUs, at least two.
+    pub fn cores(&self) -> usize {
+        self.cores.count()
+    }
+
+    /// Runs all roles at once and returns the time from the first start to the last stop. The first role has to be on
+    /// another CPU than the last: between those two the placement is checked. Roles that share a CPU must expect to be
+    /// switched, so for them that is no reason to drop the window.
+    ///
+    /// # Errors
+    /// [`Dropped`], and why.
+    ///
+    /// # Panics
+    /// A panic in a role ends the process, because the others would wait for it for ever.
+    pub fn window(&self, roles: Vec<Role<'_>>) -> Result<Duration, Dropped> {
+        let cores: Vec<usize> = roles.iter().map(|role| role.core).collect();
+        assert!(cores.len() >= 2 && cores[0] != cores[cores.len() - 1], "first and last role share a CPU: {cores:?}");
+        let shared = |core| cores.iter().filter(|&&other| other == core).count() > 1;
+        let meeting = Meeting {
+            arrived: AtomicU32::new(0),
+            threads: roles.len() as u32,
+            crowded: cores.iter().any(|&core| shared(core)),
+            lines: [PingPong::default(), PingPong::default()],
+        };
+        let last = roles.len() - 1;
+        let seen: Vec<Seen> = thread::scope(|scope| {
+            let threads: Vec<_> = roles
+                .into_iter()
+                .enumerate()
+                .map(|(index, role)| {
+                    let part = match index {
+                        0 => Part::Pings,
+                        _ if index == last => Part::Serves,
+                        _ => Part::Waits,
+                    };
+                    let gate = Gate { meeting: &meeting, part, started: OnceLock::new() };
+                    scope.spawn(move || {
+                        self.cores.pin(role.core);
+                        let _end = EndOnPanic;
+                        gate.play(role.work)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("a panic has ended the process")).collect()
+        });
+        if seen.iter().zip(&cores).any(|(seen, &core)| seen.switched && !shared(core)) {
+            return Err(Dropped::Switched);
+        }
+        if seen[0].bare_ns.iter().any(|&ns| !self.is_usual(ns)) {
+            return Err(Dropped::Moved);
+        }
+        let start = seen.iter().map(|seen| seen.start).min().expect("there are roles");
+        let stop = seen.iter().map(|seen| seen.stop).max().expect("there are roles");
+        Ok(stop - start)
+    }
+
+    /// SMT siblings and separate cores differ by a factor of five or more; noise does not reach the half of that.
+    fn is_usual(&self, ns: f64) -> bool {
+        ns > self.usual_ns / MOVED && ns < self.usual_ns * MOVED
+    }
+
+    fn bare_ns(&self) -> f64 {
+        let lines = PingPong::default();
+        thread::scope(|scope| {
+            let served = scope.spawn(|| {
+                self.cores.pin(1);
+                lines.serve(0, 2 * CHECK);
+            });
+            let pinged = scope.spawn(|| {
+                self.cores.pin(0);
+                lines.ping(0, CHECK, || ());
+                time_pings(&lines, CHECK)
+            });
+            served.join().expect("it only waits for lines");
+            pinged.join().expect("it only waits for lines")
+        })
+    }
+}
+
+/// Where the threads of a window meet.
+struct Meeting {
+    arrived: AtomicU32,
+    threads: u32,
+    /// Some share a CPU, so that whoever waits has to leave it to others.
+    crowded: bool,
+    /// For the checks before and after.
+    lines: [PingPong; 2],
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Pings,
+    Serves,
+    Waits,
+}
+
+/// A thread's view of the meeting: where it waits for the others before what is measured.
+pub struct Gate<'a> {
+    meeting: &'a Meeting,
+    part: Part,
+    started: OnceLock<Started>,
+}
+
+#[derive(Debug)]
+struct Started {
+    at: Instant,
+    switches: i64,
+    bare_ns: f64,
+}
+
+struct Seen {
+    start: Instant,
+    stop: Instant,
+    switched: bool,
+    /// Before and after. Only of the thread that pings.
+    bare_ns: [f64; 2],
+}
+
+impl Gate<'_> {
+    /// Waits for all, checks the placement, waits again, and starts the clock. To be called once by each.
+    pub fn start(&self) {
+        self.wait();
+        let switches = sys::involuntary_switches();
+        let bare_ns = self.check(0);
+        self.started.set(Started { at: Instant::now(), switches, bare_ns }).expect("a role starts once");
+    }
+
+    fn play(self, work: Box<dyn FnOnce(&Gate<'_>) + Send + '_>) -> Seen {
+        work(&self);
+        let stop = Instant::now();
+        self.wait();
+        let after_ns = self.check(1);
+        let switches = sys::involuntary_switches();
+        let started = self.started.into_inner().expect("a role calls `start`");
+        let switched = switches != started.switches;
+        Seen { start: started.at, stop, switched, bare_ns: [started.bare_ns, after_ns] }
+    }
+
+    /// Nanoseconds of a bare round trip now. Only the thread that pings knows.
+    fn check(&self, which: usize) -> f64 {
+        let lines = &self.meeting.lines[which];
+        let ns = match self.part {
+            Part::Pings => time_pings(lines, 0),
+            Part::Serves => {
+                lines.serve(0, CHECK);
+                f64::NAN
+            }
+            Part::Waits => f64::NAN,
+        };
+        self.wait();
+        ns
+    }
+
+    fn wait(&self) {
+        let Meeting { arrived, threads, crowded, .. } = self.meeting;
+        let before = arrived.fetch_add(1, Ordering::AcqRel);
+        let all = (before / threads + 1) * threads;
+        while arrived.load(Ordering::Acquire) < all {
+            if *crowded { thread::sleep(Duration::from_micros(20)) } else { hint::spin_loop() }
+        }
+    }
+}
+
+fn time_pings(lines: &PingPong, from: u64) -> f64 {
+    let start = Instant::now();
+    lines.ping(from, CHECK, || ());
+    start.elapsed().as_nanos() as f64 / CHECK as f64
+}
+
+/// The others spin for ever if one of them is gone.
+struct EndOnPanic;
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::exit(101);
+        }
+    }
+}
+
+/// Round trips of one check: 30 to 100 us.
+const CHECK: u64 = 256;
+/// A bare round trip between SMT siblings takes less.
+const SMT_NS: f64 = 100.0;
+/// Checks of a survey.
+const SURVEY: usize = 101;
+/// Beyond this factor from the usual, CPUs have moved.
+const MOVED: f64 = 2.0;
