@@ -150,7 +150,7 @@ impl fmt::Display for Event {
         match self {
             Event::Opened { peer, open } => write!(f, "{} connected ({open} now)", Who(peer)),
             Event::Closed { peer, report, messages } => {
-                let CloseReport { reason, was_open, unsent, unconfirmed_after } = report;
+                let CloseReport { reason, was_open, unsent, unconfirmed_after, .. } = report;
                 if !was_open {
                     return write!(f, "{} did not get connected: {}", Who(peer), Words(reason));
                 }

@@ -135,8 +135,17 @@ impl fmt::Display for NextStep<'_> {
 mod tests {
     use super::*;
 
+    const CLOSED: CloseReport = CloseReport {
+        reason: CloseReason::Local,
+        was_open: true,
+        unsent: 0,
+        unconfirmed_after: None,
+        attempts: 1,
+        failed_before: None,
+    };
+
     fn connect(reason: CloseReason) -> String {
-        let report = CloseReport { reason, was_open: false, unsent: 0, unconfirmed_after: None };
+        let report = CloseReport { reason, was_open: false, ..CLOSED };
         Trouble::Connect { connection: 3, of: 8, report }.to_string()
     }
 

@@ -9,7 +9,7 @@ use std::iter::repeat_with;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
-use spinwire_core::config::{Config, Mode, Timeouts};
+use spinwire_core::config::{Config, Keepalive, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
@@ -17,6 +17,7 @@ use spinwire_core::fabric::{
 use spinwire_core::id::{ConnId, ListenerId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::timer::TimerSlot;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
 /// The queue pair's number.
@@ -36,6 +37,9 @@ const CONFIG: Config = Config {
         linger: Nanos::from_secs(1),
         drain: Nanos::from_secs(1),
     },
+    retry: Retry::DEFAULT,
+    keepalive: Some(Keepalive::DEFAULT),
+    seed: 0,
 };
 
 /// Places of the ring of posted receives: a power of two, and not fewer than the receives that are ever posted.
@@ -113,7 +117,9 @@ impl Control for NullControl {
     #[inline]
     fn poll_event(&mut self, _: Instant) -> Option<CmEvent> {
         let (target, kind) = self.waiting.take()?;
-        let hello = Hello { credits: CONFIG.sizing().recv_posted, message_bytes_max: MESSAGE_BYTES }.encode();
+        let hello =
+            Hello { credits: CONFIG.sizing().recv_posted, message_bytes_max: MESSAGE_BYTES, answers_asks: true }
+                .encode();
         let private_data = PrivateData::from_slice(&hello).expect("a hello is shorter");
         Some(CmEvent { target, kind, status: 0, private_data, peer: None })
     }
@@ -172,12 +178,14 @@ pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
     let mut conns: Vec<_> = repeat_with(|| Slot::<Conn>::EMPTY).take(needs.conns).collect();
     let mut places = vec![Place::default(); needs.conns];
     let mut dirty = vec![DirtySlot::default(); needs.conns];
+    let mut timers = vec![TimerSlot::IDLE; needs.conns];
     let mut sends: Vec<_> = repeat_with(|| SendWr::EMPTY).take(needs.sends).collect();
     let (mut recv, mut send) = (Pooled::new(needs.recv_buffers), Pooled::new(needs.send_buffers));
     let memory = Memory {
         conns: &mut conns,
         places: &mut places,
         dirty: &mut dirty,
+        timers: &mut timers,
         sends: &mut sends,
         recv: recv.memory(),
         send: send.memory(),

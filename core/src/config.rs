@@ -1,5 +1,9 @@
 //! Every limit in one place, each with its reason.
 
+mod waiting;
+
+pub use waiting::{Keepalive, Retry, Timeouts};
+
 use crate::id::INDEX_MASK;
 use crate::time::Nanos;
 
@@ -57,31 +61,6 @@ pub enum Mode {
     Raw,
 }
 
-/// How long each step may take before the connection is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Address resolution, and again route resolution.
-    pub resolve: Nanos,
-    /// From the connect request to the answer; on the passive side from accept to established.
-    pub connect: Nanos,
-    /// For sends still in flight when the application closes.
-    pub linger: Nanos,
-    /// For posted work to come back after the disconnect.
-    pub drain: Nanos,
-}
-
-impl Default for Timeouts {
-    /// Resolve 3 s (a missing neighbour is reported by the kernel after 2.3 s), connect 5 s, linger 2 s, drain 500 ms.
-    fn default() -> Self {
-        Self {
-            resolve: Nanos::from_secs(3),
-            connect: Nanos::from_secs(5),
-            linger: Nanos::from_secs(2),
-            drain: Nanos::from_millis(500),
-        }
-    }
-}
-
 /// What an engine is set up with. Fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -95,6 +74,12 @@ pub struct Config {
     pub inline_bytes_max: u32,
     /// Limits on waiting.
     pub timeouts: Timeouts,
+    /// When a connection that does not come up is tried again.
+    pub retry: Retry,
+    /// How a vanished peer is noticed; `None`: not before something is sent. Of no effect in raw mode.
+    pub keepalive: Option<Keepalive>,
+    /// Where the engine's randomness comes from. Engines that are to differ get different ones.
+    pub seed: u64,
 }
 
 impl Config {
@@ -104,12 +89,20 @@ impl Config {
     /// Names the field, the value asked and the range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let in_range = |name, asked: u32, max: u32| match asked {
-            0 => Err(ConfigError { name, asked, max }),
-            _ if asked > max => Err(ConfigError { name, asked, max }),
+            0 => Err(ConfigError::Range { name, asked, max }),
+            _ if asked > max => Err(ConfigError::Range { name, asked, max }),
             _ => Ok(()),
         };
         in_range("depth", self.depth, DEPTH_MAX)?;
-        in_range("message size", self.message_bytes_max, MESSAGE_BYTES_MAX)
+        in_range("message size", self.message_bytes_max, MESSAGE_BYTES_MAX)?;
+        in_range("number of attempts to connect", self.retry.attempts, u32::MAX)?;
+        in_range("number of attempts on a stale connection", self.retry.attempts_stale, u32::MAX)?;
+        match self.keepalive {
+            Some(Keepalive { interval, limit }) if interval == Nanos::ZERO || limit <= interval => {
+                Err(ConfigError::Keepalive { interval, limit })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The queue and buffer counts that follow from the depth.
@@ -120,14 +113,27 @@ impl Config {
 
 /// A value of [`Config`] is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} of {asked} is out of range: 1 to {max}")]
-pub struct ConfigError {
-    /// Which value.
-    pub name: &'static str,
-    /// What was asked.
-    pub asked: u32,
-    /// The largest value accepted.
-    pub max: u32,
+pub enum ConfigError {
+    /// A number.
+    #[error("{name} of {asked} is out of range: 1 to {max}")]
+    Range {
+        /// Which value.
+        name: &'static str,
+        /// What was asked.
+        asked: u32,
+        /// The largest value accepted.
+        max: u32,
+    },
+    /// The two times of the keepalive.
+    #[error(
+        "a keepalive that asks after {interval} and gives up after {limit}: the second has to be longer, both above 0"
+    )]
+    Keepalive {
+        /// When it would ask.
+        interval: Nanos,
+        /// When it would give up.
+        limit: Nanos,
+    },
 }
 
 /// Queue and buffer counts per connection: one depth sizes send queue, receive queue, pools and credits together.
@@ -196,10 +202,19 @@ mod tests {
             message_bytes_max: 64,
             inline_bytes_max: 0,
             timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            keepalive: None,
+            seed: 0,
         };
         assert_eq!(config.check().unwrap_err().to_string(), "depth of 0 is out of range: 1 to 4096");
         config.depth = 1;
         config.message_bytes_max = MESSAGE_BYTES_MAX + 1;
         assert!(config.check().unwrap_err().to_string().starts_with("message size of 8388609"));
+        config.message_bytes_max = 64;
+        config.keepalive = Some(Keepalive { interval: Nanos::from_secs(5), limit: Nanos::from_secs(5) });
+        assert!(config.check().unwrap_err().to_string().contains("asks after 5 s and gives up after 5 s"));
+        config.keepalive = Some(Keepalive::default());
+        config.retry.attempts = 0;
+        assert!(config.check().unwrap_err().to_string().starts_with("number of attempts to connect of 0"));
     }
 }

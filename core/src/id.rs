@@ -10,6 +10,9 @@ use core::fmt;
 pub struct ConnId(u64);
 
 impl ConnId {
+    /// Names no connection: generations count from 1.
+    pub(crate) const NONE: ConnId = ConnId(0);
+
     /// Generations count from 1, so the all-zero value is never a live connection.
     pub(crate) const fn new(slot: u16, generation: u64) -> Self {
         debug_assert!(generation != 0 && generation <= GENERATION_MAX);
@@ -24,6 +27,13 @@ impl ConnId {
     /// Which life of the slot this is, from 1.
     pub const fn generation(self) -> u64 {
         self.0 >> SLOT_BITS
+    }
+
+    /// What the platform knows the next attempt of a connection by: the same slot, the next generation. The connection
+    /// keeps its own handle; what still comes of the attempt before carries the name of that.
+    pub(crate) const fn next_attempt(self) -> ConnId {
+        let generation = if self.generation() == GENERATION_MAX { 1 } else { self.generation() + 1 };
+        ConnId::new(self.slot() as u16, generation)
     }
 
     /// The handle as one word, for a place that holds only words (the context of an rdma_cm id).

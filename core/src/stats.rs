@@ -34,6 +34,12 @@ pub struct Stats {
     pub credit_stalls: u64,
     /// Turns in which receives could not be re-posted because the pool was empty.
     pub buffer_stalls: u64,
+    /// Questions sent to peers that had been silent for the keepalive's interval.
+    pub asks: u64,
+    /// Attempts to connect that failed and were followed by another.
+    pub attempts_failed: u64,
+    /// Messages that arrived before the peer's answer to the connect request was seen, and were held back until then.
+    pub messages_held: u64,
     /// Connections that came up.
     pub opened: u64,
     /// Connections whose end was reported.

@@ -49,7 +49,7 @@ fn every_failure_event_ends_every_state_once_and_says_what_it_was() {
             let mut spaces = spaces(2, 1);
             let mut world = quiet(&mut spaces);
             let (node, conn) = bring_to(&mut world, phase);
-            let (start, status) = (world.now, if kind == Kind::Rejected { 10 } else { -110 });
+            let (start, status) = (world.now, if kind == Kind::Rejected { 6 } else { -110 });
             let resolving = matches!(kind, Kind::AddrError | Kind::RouteError);
             world.net.event(node, conn, kind, status);
             world.run();
@@ -61,7 +61,7 @@ fn every_failure_event_ends_every_state_once_and_says_what_it_was() {
                 continue;
             }
             let expected = match kind {
-                Kind::Rejected => CloseReason::Rejected { code: 10 },
+                Kind::Rejected => CloseReason::Rejected { code: 6 },
                 Kind::DeviceRemoval => CloseReason::DeviceRemoved,
                 event => CloseReason::Event { step, event, status },
             };

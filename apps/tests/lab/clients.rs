@@ -178,7 +178,14 @@ impl Handler for Bursts {
     }
 
     fn on_close(&mut self, _cx: &mut Cx<'_, '_>, _conn: ConnId, report: &CloseReport) {
-        let expected = CloseReport { reason: CloseReason::Local, was_open: true, unsent: 0, unconfirmed_after: None };
+        let expected = CloseReport {
+            reason: CloseReason::Local,
+            was_open: true,
+            unsent: 0,
+            unconfirmed_after: None,
+            attempts: 1,
+            failed_before: None,
+        };
         assert_eq!((*report, self.sent), (expected, self.messages));
         self.live = false;
         self.left -= 1;

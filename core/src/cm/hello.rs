@@ -1,14 +1,18 @@
 //! The private data two Spinwires exchange: who speaks, what each can take, and why one refuses.
 //!
 //! ```text
-//!  0        4         5      6        7        8               12                    16          20
-//!  | "SPNW" | version | kind | length | 0      | hello:   credits | message_bytes_max |
-//!                                              | refusal: code    | first number      | second number |
+//!  0        4         5      6        7        8                  12                  16                  20
+//!  | "SPNW" | version | kind | length | 0      | hello:   credits | message_bytes_max | features          |
+//!                                              | refusal: code    | first number      | second number     |
 //! ```
 //!
 //! Numbers are little-endian. Private data arrives zero-padded and longer than it was sent (rdma_cm over RC: 56 bytes
 //! on a request, 196 on an answer, 148 on a refusal), so it carries its own length. The first eight bytes keep their
 //! meaning in every version, so that a version mismatch can be told.
+//!
+//! What a version adds later without breaking the earlier is a bit in `features`: bit 0 says that the sender answers a
+//! message that asks for a sign of life. A hello that ends before that word has none of them, and bits without a meaning
+//! are ignored: a side only uses what the other has named.
 
 use crate::config::CONNECT_PRIVATE_DATA_MAX;
 
@@ -25,6 +29,8 @@ pub struct Hello {
     pub credits: u32,
     /// Largest message the sender of this can take, in bytes.
     pub message_bytes_max: u32,
+    /// The sender of this answers a message that asks for a sign of life.
+    pub answers_asks: bool,
 }
 
 /// Why a Spinwire refuses a connection.
@@ -85,7 +91,8 @@ pub enum HelloError {
 impl Hello {
     /// The bytes for a connect request or an accept.
     pub fn encode(&self) -> Encoded {
-        encode(KIND_HELLO, &[self.credits, self.message_bytes_max])
+        let features = if self.answers_asks { FEATURE_ANSWERS_ASKS } else { 0 };
+        encode(KIND_HELLO, &[self.credits, self.message_bytes_max, features])
     }
 
     /// Reads what a peer sent.
@@ -93,10 +100,11 @@ impl Hello {
     /// # Errors
     /// See [`HelloError`]; a hello without credits or with an empty message size is malformed.
     pub fn decode(data: &[u8]) -> Result<Self, HelloError> {
-        let [credits, message_bytes_max] = decode(KIND_HELLO, data)?;
+        let [credits, message_bytes_max, features] = decode(KIND_HELLO, data, 2)?;
+        let answers_asks = features & FEATURE_ANSWERS_ASKS != 0;
         // Credits below three could not carry data and keep the two for control messages.
         match credits {
-            3..=0xffff if message_bytes_max > 0 => Ok(Self { credits, message_bytes_max }),
+            3..=0xffff if message_bytes_max > 0 => Ok(Self { credits, message_bytes_max, answers_asks }),
             _ => Err(HelloError::Malformed),
         }
     }
@@ -120,7 +128,7 @@ impl Refusal {
     /// Reads the private data of a REJECTED event; `None` when it carries no refusal of ours. A refusal by another
     /// version is read as a version mismatch: the first eight bytes never change.
     pub fn decode(data: &[u8]) -> Option<Self> {
-        match decode(KIND_REFUSAL, data) {
+        match decode(KIND_REFUSAL, data, 3) {
             Ok([1, live, capacity]) => Some(Refusal::TableFull { live, capacity }),
             Ok([2, listener, caller]) => Some(Refusal::Version { listener: listener as u8, caller: caller as u8 }),
             Ok([3, ..]) => Some(Refusal::NotSpinwire),
@@ -149,6 +157,7 @@ const MAGIC: [u8; 4] = *b"SPNW";
 const HEADER_BYTES: usize = 8;
 const KIND_HELLO: u8 = 1;
 const KIND_REFUSAL: u8 = 2;
+const FEATURE_ANSWERS_ASKS: u32 = 1;
 
 fn encode(kind: u8, words: &[u32]) -> Encoded {
     let length = HEADER_BYTES + 4 * words.len();
@@ -159,21 +168,25 @@ fn encode(kind: u8, words: &[u32]) -> Encoded {
     out
 }
 
-fn decode<const N: usize>(kind: u8, data: &[u8]) -> Result<[u32; N], HelloError> {
+/// `N` words of which at least the first `needed` have to be there; the others are then 0.
+fn decode<const N: usize>(kind: u8, data: &[u8], needed: usize) -> Result<[u32; N], HelloError> {
     let header = data.get(..HEADER_BYTES).filter(|header| header[..4] == MAGIC).ok_or(HelloError::NotSpinwire)?;
     if header[4] != VERSION {
         return Err(HelloError::Version { theirs: header[4] });
     }
     let body = data.get(HEADER_BYTES..header[6] as usize).ok_or(HelloError::Malformed)?;
-    if header[5] != kind || body.len() < 4 * N {
+    if header[5] != kind || body.len() < 4 * needed {
         return Err(HelloError::Malformed);
     }
-    Ok(core::array::from_fn(|n| u32::from_le_bytes([body[4 * n], body[4 * n + 1], body[4 * n + 2], body[4 * n + 3]])))
+    let (words, _) = body.as_chunks();
+    Ok(core::array::from_fn(|n| words.get(n).copied().map_or(0, u32::from_le_bytes)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GOOD: Hello = Hello { credits: 34, message_bytes_max: 4_096, answers_asks: true };
 
     fn padded(bytes: &[u8], len: usize) -> heapless::Vec<u8, 256> {
         let mut out = heapless::Vec::from_slice(bytes).unwrap();
@@ -183,15 +196,15 @@ mod tests {
 
     #[test]
     fn a_hello_survives_the_zero_padding_of_the_cm() {
-        let hello = Hello { credits: 34, message_bytes_max: 4_096 };
-        for len in [16, 56, 196] {
+        let hello = GOOD;
+        for len in [20, 56, 196] {
             assert_eq!(Hello::decode(&padded(&hello.encode(), len)), Ok(hello));
         }
     }
 
     #[test]
     fn a_hello_cut_at_any_byte_is_refused() {
-        let bytes = Hello { credits: 34, message_bytes_max: 4_096 }.encode();
+        let bytes = GOOD.encode();
         for len in 0..bytes.len() {
             assert!(Hello::decode(&bytes[..len]).is_err(), "{len} bytes");
         }
@@ -199,22 +212,34 @@ mod tests {
 
     #[test]
     fn lengths_and_numbers_from_the_peer_are_not_trusted() {
-        let good = Hello { credits: 34, message_bytes_max: 4_096 }.encode();
-        for length in (0..16).chain([255]) {
+        let good = GOOD.encode();
+        for length in (0..16).chain([21, 255]) {
             let mut bytes = good.clone();
             bytes[6] = length;
             assert_eq!(Hello::decode(&bytes), Err(HelloError::Malformed), "length {length}");
         }
         for (credits, message_bytes_max) in [(0, 64), (2, 64), (65_536, 64), (u32::MAX, 64), (3, 0)] {
-            let bytes = Hello { credits, message_bytes_max }.encode();
+            let bytes = Hello { credits, message_bytes_max, ..GOOD }.encode();
             assert_eq!(Hello::decode(&bytes), Err(HelloError::Malformed));
         }
         assert_eq!(Hello::decode(&[0; 56]), Err(HelloError::NotSpinwire));
     }
 
     #[test]
+    fn a_hello_without_features_has_none_and_unknown_ones_are_ignored() {
+        let mut bytes = GOOD.encode();
+        bytes[6] = 16;
+        for len in [16, 56] {
+            assert_eq!(Hello::decode(&padded(&bytes[..16], len)), Ok(Hello { answers_asks: false, ..GOOD }));
+        }
+        let mut bytes = GOOD.encode();
+        bytes[16..].fill(0xff);
+        assert_eq!(Hello::decode(&bytes), Ok(GOOD));
+    }
+
+    #[test]
     fn another_version_is_told_apart_from_nonsense() {
-        let mut bytes = Hello { credits: 34, message_bytes_max: 4_096 }.encode();
+        let mut bytes = GOOD.encode();
         bytes[4] = 9;
         assert_eq!(Hello::decode(&bytes), Err(HelloError::Version { theirs: 9 }));
         assert_eq!(Refusal::from(HelloError::Version { theirs: 9 }), Refusal::Version { listener: VERSION, caller: 9 });

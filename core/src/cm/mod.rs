@@ -3,4 +3,6 @@
 pub mod event;
 pub mod hello;
 pub mod reason;
+pub mod retry;
+pub mod state;
 pub mod table;

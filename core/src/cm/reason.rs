@@ -50,6 +50,24 @@ pub enum CloseReason {
         /// The limit that passed.
         limit: Nanos,
     },
+    /// All attempts to connect together took too long; this is where the last one was.
+    #[error("not connected within {limit}: the last attempt was at {step}")]
+    GaveUp {
+        /// The state of the last attempt.
+        step: State,
+        /// The limit that passed, counted from the first attempt.
+        limit: Nanos,
+    },
+    /// The peer was asked for a sign of life and gave none.
+    #[error("nothing was heard of the peer for {silent}: {}", silence_words(*.asked, *.acknowledged))]
+    KeepaliveLost {
+        /// How long nothing had arrived.
+        silent: Nanos,
+        /// It could be asked: there was a credit for it.
+        asked: bool,
+        /// Its device acknowledged the question: the machine lives, and the way to it.
+        acknowledged: bool,
+    },
     /// A call failed on the spot.
     #[error("{step}: {call} failed with errno {errno}")]
     Call {
@@ -126,9 +144,6 @@ pub enum ProtocolError {
         /// The peer's window.
         max: u32,
     },
-    /// Data on a connection whose answer has not come.
-    #[error("sent data before accepting")]
-    Early,
 }
 
 /// How a connection's end went.
@@ -143,14 +158,29 @@ pub struct CloseReport {
     /// After a local close: the peer did not confirm all sends within this time, and they were given up. The local
     /// resources are released all the same.
     pub unconfirmed_after: Option<Nanos>,
+    /// Attempts to connect that were made; 0 where the peer asked for the connection, or where not one was begun.
+    pub attempts: u32,
+    /// What ended the attempt before the last, if there was one.
+    pub failed_before: Option<CloseReason>,
+}
+
+const fn silence_words(asked: bool, acknowledged: bool) -> &'static str {
+    match (asked, acknowledged) {
+        (true, true) => "its device acknowledges, its program does not answer (stopped, or too busy)",
+        (true, false) => "its device does not acknowledge (machine stopped, or the way to it is cut)",
+        (false, _) => "it has taken all it has room for and does not go on (stopped, or too busy)",
+    }
 }
 
 const fn reject_words(code: i32) -> &'static str {
     match code {
+        1 => "no queue pair",
+        3 => "no resources",
+        4 => "timeout",
         6 => "invalid communication id",
         8 => "nobody listens",
         10 => "stale connection",
-        24 => "its queue pair went away",
+        24 | 25 => "redirected to another port",
         28 => "refused by the program",
         _ => "see IBTA volume 1, 12.6.7.2",
     }

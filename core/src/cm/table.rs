@@ -1,264 +1,178 @@
 //! The connection state machine as a table: (state, input) -> (next state, steps). Nothing else is in this file.
 //!
 //! A combination that is not listed is of no consequence: the engine counts it and stays where it is. The whole table,
-//! every state against every input, is rendered and kept as a snapshot by a test.
+//! every state against every input, is rendered and kept as a snapshot by a test, and drawn in `STATES.md`.
 
 use core::fmt;
 
-/// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Active side: asked for, nothing done yet.
-    Opening,
-    /// Passive side: a request that was given a slot.
-    Requested,
-    /// Active side: waits for ADDR_RESOLVED.
-    AddrResolving,
-    /// Active side: waits for ROUTE_RESOLVED.
-    RouteResolving,
-    /// Active side: waits for the peer's answer.
-    Connecting,
-    /// Passive side: accepted, waits for ESTABLISHED or the first message.
-    Accepting,
-    /// Up: messages flow.
-    Established,
-    /// Closed by the application: what was sent is still on its way.
-    Lingering,
-    /// Disconnected: posted receives come back, messages that had arrived are still delivered.
-    Draining,
-    /// Over; the slot is free again. Never stored.
-    Closed,
-}
+pub use super::state::{Guard, Input, Limit, State, Step};
 
-/// What can happen to a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Input {
-    /// The engine takes up a new connection.
-    Start,
-    /// RDMA_CM_EVENT_ADDR_RESOLVED.
-    AddrResolved,
-    /// RDMA_CM_EVENT_ADDR_ERROR.
-    AddrError,
-    /// RDMA_CM_EVENT_ROUTE_RESOLVED.
-    RouteResolved,
-    /// RDMA_CM_EVENT_ROUTE_ERROR.
-    RouteError,
-    /// RDMA_CM_EVENT_CONNECT_RESPONSE: not for queue pairs the library owns.
-    ConnectResponse,
-    /// RDMA_CM_EVENT_CONNECT_ERROR.
-    ConnectError,
-    /// RDMA_CM_EVENT_UNREACHABLE.
-    Unreachable,
-    /// RDMA_CM_EVENT_REJECTED.
-    Rejected,
-    /// RDMA_CM_EVENT_ESTABLISHED, with private data this side accepts.
-    Established,
-    /// RDMA_CM_EVENT_ESTABLISHED, with private data this side cannot accept.
-    HelloBad,
-    /// RDMA_CM_EVENT_DISCONNECTED.
-    Disconnected,
-    /// RDMA_CM_EVENT_DEVICE_REMOVAL.
-    DeviceRemoval,
-    /// RDMA_CM_EVENT_MULTICAST_JOIN.
-    MulticastJoin,
-    /// RDMA_CM_EVENT_MULTICAST_ERROR.
-    MulticastError,
-    /// RDMA_CM_EVENT_ADDR_CHANGE.
-    AddrChange,
-    /// RDMA_CM_EVENT_TIMEWAIT_EXIT.
-    TimewaitExit,
-    /// An event number this version does not know.
-    Unknown,
-    /// The device or the queue pair reported a fatal asynchronous event.
-    DeviceFatal,
-    /// A message arrived.
-    Data,
-    /// A work request failed, or could not be posted.
-    WorkFailed,
-    /// The peer broke the protocol.
-    PeerFault,
-    /// The application closed the connection.
-    LocalClose,
-    /// Every send is confirmed.
-    SendsDone,
-    /// Every posted receive is back.
-    Drained,
-    /// The state's deadline passed.
-    Deadline,
-    /// A step failed on the spot.
-    StepFailed,
-}
+use Guard::{Again, Always};
+use Step::{
+    Abandon, Accept, Adopt, Ask, Connect, CreateQp, DeliverHeld, Disconnect, Goodbye, Open, PostRecvs, Release,
+    ResolveAddr, ResolveRoute, Tune,
+};
+use {Input as I, State as S};
 
-/// What is to be done on a transition, in order. A step that fails ends the list and feeds [`Input::StepFailed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// rdma_resolve_addr.
-    ResolveAddr,
-    /// rdma_resolve_route.
-    ResolveRoute,
-    /// Tie the request's id to the connection.
-    Adopt,
-    /// rdma_create_qp.
-    CreateQp,
-    /// Post the first receives: before the peer can send.
-    PostRecvs,
-    /// rdma_connect.
-    Connect,
-    /// rdma_accept.
-    Accept,
-    /// Set what can only be set on a queue pair that is up.
-    Tune,
-    /// Tell the application that the connection is up.
-    Open,
-    /// Queue the goodbye message.
-    Goodbye,
-    /// rdma_disconnect, once.
-    Disconnect,
-    /// Destroy the queue pair, then the id; take the buffers back; report the end; free the slot.
-    Release,
-}
-
-/// One row: where it leads and what is done on the way.
+/// One row: from where it leads where, and what is done on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// Its place in [`ROWS`]. Changes with the table; what stays is the row's name, which it displays as.
+    pub number: u16,
+    /// The state it starts from.
+    pub from: State,
+    /// What happens.
+    pub input: Input,
+    /// On what it depends besides.
+    pub guard: Guard,
     /// The next state.
     pub to: State,
     /// The steps, in order.
     pub steps: &'static [Step],
 }
 
-/// Looks up what `input` means in `state`; `None`: nothing.
+/// Several rows that lead to the same.
+struct Rule {
+    from: &'static [State],
+    on: &'static [Input],
+    guard: Guard,
+    to: State,
+    steps: &'static [Step],
+}
+
+/// The states of an attempt to connect, and what can make one fail.
+const ATTEMPT: &[State] = &[S::AddrResolving, S::RouteResolving, S::Connecting];
+const FAILURE: &[Input] =
+    &[I::AddrError, I::RouteError, I::ConnectError, I::Unreachable, I::Rejected, I::Deadline, I::StepFailed];
+
+/// What breaks a connection that is up, or was.
+const BREAK: &[Input] = &[
+    I::ConnectError,
+    I::Unreachable,
+    I::Rejected,
+    I::Disconnected,
+    I::DeviceRemoval,
+    I::DeviceFatal,
+    I::WorkFailed,
+    I::PeerFault,
+    I::Deadline,
+];
+
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    // The active side.
+    Rule { from: &[S::Opening], on: &[I::Start], guard: Always, to: S::AddrResolving, steps: &[ResolveAddr] },
+    Rule { from: &[S::AddrResolving], on: &[I::AddrResolved], guard: Always, to: S::RouteResolving, steps: &[ResolveRoute] },
+    Rule { from: &[S::RouteResolving], on: &[I::RouteResolved], guard: Always, to: S::Connecting, steps: &[CreateQp, PostRecvs, Connect] },
+    Rule { from: &[S::Connecting], on: &[I::Established], guard: Always, to: S::Established, steps: &[Tune, Open, DeliverHeld] },
+    // The peer believes it is connected: tell it otherwise.
+    Rule { from: &[S::Connecting], on: &[I::HelloBad, I::PeerFault, I::WorkFailed], guard: Always, to: S::Draining, steps: &[Disconnect] },
+
+    // Attempts that fail, and the pause before the next.
+    Rule { from: ATTEMPT, on: FAILURE, guard: Again, to: S::BackingOff, steps: &[Abandon] },
+    Rule { from: ATTEMPT, on: FAILURE, guard: Always, to: S::Closed, steps: &[Release] },
+    Rule { from: &[S::BackingOff], on: &[I::Deadline], guard: Always, to: S::AddrResolving, steps: &[ResolveAddr] },
+    Rule { from: ATTEMPT, on: &[I::ConnectResponse, I::Disconnected], guard: Always, to: S::Closed, steps: &[Release] },
+    Rule {
+        from: &[S::Opening, S::AddrResolving, S::RouteResolving, S::Connecting, S::BackingOff],
+        on: &[I::DeviceRemoval, I::DeviceFatal, I::LocalClose],
+        guard: Always, to: S::Closed, steps: &[Release],
+    },
+
+    // The passive side. A request is taken up within the call that brings it: nothing can come between.
+    Rule { from: &[S::Requested], on: &[I::Start], guard: Always, to: S::Accepting, steps: &[Adopt, CreateQp, PostRecvs, Accept] },
+    // A message proves that the peer is up, and can be seen before the event.
+    Rule { from: &[S::Accepting], on: &[I::Established, I::Data], guard: Always, to: S::Established, steps: &[Tune, Open] },
+    // Connected, sent and gone before its ESTABLISHED was seen: what it sent is still delivered.
+    Rule {
+        from: &[S::Accepting],
+        on: &[I::Disconnected, I::WorkFailed, I::PeerFault, I::DeviceRemoval, I::DeviceFatal],
+        guard: Always, to: S::Draining, steps: &[Disconnect],
+    },
+    Rule {
+        from: &[S::Accepting],
+        on: &[I::AddrError, I::RouteError, I::ConnectResponse, I::ConnectError, I::Unreachable, I::Rejected, I::LocalClose, I::Deadline, I::StepFailed],
+        guard: Always, to: S::Closed, steps: &[Release],
+    },
+
+    // Up, and the end. A device that goes does not cut the drain short: what had arrived is delivered.
+    Rule { from: &[S::Established], on: &[I::Quiet], guard: Always, to: S::Established, steps: &[Ask] },
+    Rule { from: &[S::Established], on: &[I::LocalClose], guard: Always, to: S::Lingering, steps: &[Goodbye] },
+    Rule { from: &[S::Established, S::Lingering], on: BREAK, guard: Always, to: S::Draining, steps: &[Disconnect] },
+    Rule { from: &[S::Established], on: &[I::StepFailed], guard: Always, to: S::Draining, steps: &[Disconnect] },
+    Rule { from: &[S::Lingering], on: &[I::SendsDone], guard: Always, to: S::Draining, steps: &[Disconnect] },
+    // A disconnect that failed changes nothing: what has arrived is still delivered until the deadline.
+    Rule { from: &[S::Draining], on: &[I::Drained, I::Deadline], guard: Always, to: S::Closed, steps: &[Release] },
+];
+
+/// Every row there is.
+pub static ROWS: [Row; COUNT] = rows();
+
+/// Looks up what `input` means in `state`; `None`: nothing. `again`: the retry policy grants another attempt.
 #[inline]
-pub fn next(state: State, input: Input) -> Option<Row> {
-    use {Input as I, State as S, Step::*};
-    let (to, steps): (State, &'static [Step]) = match (state, input) {
-        (S::Opening, I::Start) => (S::AddrResolving, &[ResolveAddr]),
-        (S::AddrResolving, I::AddrResolved) => (S::RouteResolving, &[ResolveRoute]),
-        (S::RouteResolving, I::RouteResolved) => (S::Connecting, &[CreateQp, PostRecvs, Connect]),
-        (S::Connecting, I::Established) => (S::Established, &[Tune, Open]),
-        // The peer believes it is connected: tell it otherwise.
-        (S::Connecting, I::HelloBad | I::PeerFault | I::WorkFailed) => (S::Draining, &[Disconnect]),
-
-        (S::Requested, I::Start) => (S::Accepting, &[Adopt, CreateQp, PostRecvs, Accept]),
-        // A message proves that the peer is up, and can be seen before the event.
-        (S::Accepting, I::Established | I::Data) => (S::Established, &[Tune, Open]),
-        // Connected, sent and gone before its ESTABLISHED was seen: what it sent is still delivered.
-        (S::Accepting, I::Disconnected | I::WorkFailed | I::PeerFault) => (S::Draining, &[Disconnect]),
-
-        (S::Opening | S::Requested, I::LocalClose | I::DeviceRemoval | I::DeviceFatal) => (S::Closed, &[Release]),
-        (
-            S::AddrResolving | S::RouteResolving | S::Connecting | S::Accepting,
-            I::AddrError
-            | I::RouteError
-            | I::ConnectResponse
-            | I::ConnectError
-            | I::Unreachable
-            | I::Rejected
-            | I::Disconnected
-            | I::DeviceRemoval
-            | I::DeviceFatal
-            | I::LocalClose
-            | I::Deadline
-            | I::StepFailed,
-        ) => (S::Closed, &[Release]),
-
-        (S::Established, I::LocalClose) => (S::Lingering, &[Goodbye]),
-        (
-            S::Established,
-            // Has a deadline only after the peer's goodbye, when nothing but its disconnect can follow.
-            I::Deadline
-            | I::Disconnected
-            | I::Unreachable
-            | I::ConnectError
-            | I::Rejected
-            | I::DeviceFatal
-            | I::WorkFailed
-            | I::PeerFault
-            | I::StepFailed,
-        ) => (S::Draining, &[Disconnect]),
-        (
-            S::Lingering,
-            I::SendsDone
-            | I::Deadline
-            | I::Disconnected
-            | I::Unreachable
-            | I::ConnectError
-            | I::Rejected
-            | I::DeviceFatal
-            | I::WorkFailed
-            | I::PeerFault
-            | I::StepFailed,
-        ) => (S::Draining, &[Disconnect]),
-        // A disconnect that failed changes nothing: what has arrived is still delivered until the deadline.
-        (S::Draining, I::Drained | I::Deadline) => (S::Closed, &[Release]),
-        (S::Established | S::Lingering | S::Draining, I::DeviceRemoval) => (S::Closed, &[Release]),
-
-        _ => return None,
-    };
-    Some(Row { to, steps })
+pub fn next(state: State, input: Input, again: bool) -> Option<&'static Row> {
+    ROWS.get(INDEX[state as usize][input as usize][again as usize] as usize)
 }
 
-impl State {
-    /// All states a connection can be stored in.
-    pub const ALL: [State; 9] = [
-        State::Opening,
-        State::Requested,
-        State::AddrResolving,
-        State::RouteResolving,
-        State::Connecting,
-        State::Accepting,
-        State::Established,
-        State::Lingering,
-        State::Draining,
-    ];
-}
-
-impl Input {
-    /// All inputs.
-    pub const ALL: [Input; 27] = [
-        Input::Start,
-        Input::AddrResolved,
-        Input::AddrError,
-        Input::RouteResolved,
-        Input::RouteError,
-        Input::ConnectResponse,
-        Input::ConnectError,
-        Input::Unreachable,
-        Input::Rejected,
-        Input::Established,
-        Input::HelloBad,
-        Input::Disconnected,
-        Input::DeviceRemoval,
-        Input::MulticastJoin,
-        Input::MulticastError,
-        Input::AddrChange,
-        Input::TimewaitExit,
-        Input::Unknown,
-        Input::DeviceFatal,
-        Input::Data,
-        Input::WorkFailed,
-        Input::PeerFault,
-        Input::LocalClose,
-        Input::SendsDone,
-        Input::Drained,
-        Input::Deadline,
-        Input::StepFailed,
-    ];
-}
-
-impl fmt::Display for State {
-    /// The step in words, as error messages want it.
+impl fmt::Display for Row {
+    /// `Connecting + Rejected [again]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Opening | State::Requested => "set-up",
-            State::AddrResolving => "address resolution",
-            State::RouteResolving => "route resolution",
-            State::Connecting => "connect",
-            State::Accepting => "accept",
-            State::Established => "connection",
-            State::Lingering => "waiting for sends",
-            State::Draining => "drain",
-            State::Closed => "closed",
-        })
+        let guard = if self.guard == Again { " [again]" } else { "" };
+        write!(f, "{:?} + {:?}{guard}", self.from, self.input)
     }
 }
+
+const COUNT: usize = {
+    let (mut count, mut n) = (0, 0);
+    while n < RULES.len() {
+        count += RULES[n].from.len() * RULES[n].on.len();
+        n += 1;
+    }
+    count
+};
+
+const fn rows() -> [Row; COUNT] {
+    let none = Row { number: 0, from: S::Closed, input: I::Start, guard: Always, to: S::Closed, steps: &[] };
+    let (mut rows, mut number, mut n) = ([none; COUNT], 0, 0);
+    while n < RULES.len() {
+        let Rule { from, on, guard, to, steps } = RULES[n];
+        let mut pair = 0;
+        while pair < from.len() * on.len() {
+            let (from, input) = (from[pair / on.len()], on[pair % on.len()]);
+            rows[number] = Row { number: number as u16, from, input, guard, to, steps };
+            number += 1;
+            pair += 1;
+        }
+        n += 1;
+    }
+    rows
+}
+
+/// Where no row is.
+const NONE: u16 = u16::MAX;
+
+/// The row for each state, input and `again`; a row without a guard stands for both.
+static INDEX: [[[u16; 2]; Input::ALL.len()]; State::ALL.len() + 1] = {
+    let rows = rows();
+    let mut index = [[[NONE; 2]; Input::ALL.len()]; State::ALL.len() + 1];
+    let mut number = 0;
+    while number < COUNT {
+        let Row { from, input, guard, .. } = rows[number];
+        let entry = &mut index[from as usize][input as usize];
+        match guard {
+            Again => {
+                assert!(entry[1] == NONE, "a guarded row comes before the one without, and once");
+                entry[1] = number as u16;
+            }
+            Always => {
+                assert!(entry[0] == NONE, "two rows for one state and input");
+                entry[0] = number as u16;
+                if entry[1] == NONE {
+                    entry[1] = number as u16;
+                }
+            }
+        }
+        number += 1;
+    }
+    index
+};

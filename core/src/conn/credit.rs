@@ -5,8 +5,8 @@
 //! may be seen in any order, so one number for both would promise room that is not there.
 //!
 //! ```text
-//!  immediate data:  31        18    17        16       15            0
-//!                  |  zero      | goodbye | credit |  credits given  |
+//!  immediate data:  31       19   18     17        16       15            0
+//!                  |  zero     | ask | goodbye | credit |  credits given  |
 //! ```
 
 use crate::cm::reason::ProtocolError;
@@ -27,12 +27,16 @@ pub enum MessageKind {
     Data,
     /// Credits and nothing else.
     Credit,
+    /// A question whether the receiver is alive: it answers with any message, a credit update if it has nothing else.
+    /// Only to a peer whose hello says so.
+    Ask,
     /// The sender closes; nothing comes after it.
     Goodbye,
 }
 
 const CREDIT_BIT: u32 = 1 << 16;
 const GOODBYE_BIT: u32 = 1 << 17;
+const ASK_BIT: u32 = 1 << 18;
 
 impl Imm {
     /// As the 32 bits that go out.
@@ -40,6 +44,7 @@ impl Imm {
         let kind = match self.kind {
             MessageKind::Data => 0,
             MessageKind::Credit => CREDIT_BIT,
+            MessageKind::Ask => ASK_BIT,
             MessageKind::Goodbye => GOODBYE_BIT,
         };
         kind | self.credits as u32
@@ -50,6 +55,7 @@ impl Imm {
         let kind = match bits & !0xffff {
             0 => MessageKind::Data,
             CREDIT_BIT => MessageKind::Credit,
+            ASK_BIT => MessageKind::Ask,
             GOODBYE_BIT => MessageKind::Goodbye,
             _ => return None,
         };
@@ -59,8 +65,9 @@ impl Imm {
 
 /// Credits of one connection.
 ///
-/// The peer keeps `window` receives posted. Data may use all but one of them; the last is for a credit update, so that
-/// two sides that wait for each other's credits can always still give some.
+/// The peer keeps `window` receives posted. Data may use all but one of them; the last is for a control message that gives
+/// credits: so two sides that wait for each other's credits can always still give some, and never both have none. (The
+/// one that takes its last credit gives the other at least one with it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// Receives the peer has posted that no message is on its way to.
@@ -93,8 +100,13 @@ impl Credits {
         if self.window == 0 { u32::MAX } else { self.available.saturating_sub(1) }
     }
 
-    /// Whether a control message may be sent now.
+    /// Whether a control message may be sent now: it leaves a credit, or gives one.
     pub const fn for_control(&self) -> bool {
+        self.window != 0 && (self.available > 1 || (self.available == 1 && self.owed > 0))
+    }
+
+    /// Whether the goodbye may be sent now. Nothing follows it, so it may take the last credit.
+    pub const fn for_goodbye(&self) -> bool {
         self.window != 0 && self.available > 0
     }
 
@@ -170,13 +182,13 @@ mod tests {
 
     #[test]
     fn immediate_data_reads_back_and_nonsense_is_refused() {
-        for kind in [MessageKind::Data, MessageKind::Credit, MessageKind::Goodbye] {
+        for kind in [MessageKind::Data, MessageKind::Credit, MessageKind::Ask, MessageKind::Goodbye] {
             for credits in [0, 1, u16::MAX] {
                 let imm = Imm { credits, kind };
                 assert_eq!(Imm::from_bits(imm.to_bits()), Some(imm));
             }
         }
-        for bits in [3 << 16, 1 << 18, 1 << 31, u32::MAX] {
+        for bits in [3 << 16, 5 << 16, 6 << 16, 1 << 19, 1 << 31, u32::MAX] {
             assert_eq!(Imm::from_bits(bits), None);
         }
     }
@@ -195,20 +207,28 @@ mod tests {
         used: u32,
         inbox: VecDeque<Imm>,
         sent: u32,
+        asks: u32,
+        /// Questions of the peer that wait for an answer.
+        owes_answer: bool,
+        /// Own questions whose answer has not come.
+        waits: bool,
     }
 
-    /// Two sides with random windows, random wishes to send and random delays. Nothing is ever sent to a receive that is
-    /// not there, nobody waits for ever, and idle sides fall silent.
+    /// Two sides with random windows, random wishes to send and to ask, and random delays. Nothing is ever sent to a receive
+    /// that is not there, nobody waits for ever, every question is answered, and idle sides fall silent.
     #[test]
     fn two_sides_never_overrun_never_deadlock_and_fall_silent() {
         for seed in 0..2_000 {
             let mut random = Random::new(seed);
             let windows = [3 + random.below(20) as u32, 3 + random.below(20) as u32];
-            let side = |own: usize| Side {
+            let mut side = |own: usize| Side {
                 credits: Credits::new(windows[1 - own], windows[own]),
                 used: 0,
                 inbox: VecDeque::new(),
                 sent: 0,
+                asks: random.below(20) as u32,
+                owes_answer: false,
+                waits: false,
             };
             let mut sides = [side(0), side(1)];
             let goals = [random.below(200) as u32, random.below(200) as u32];
@@ -223,6 +243,8 @@ mod tests {
                         if imm.kind == MessageKind::Data {
                             side.credits.used_by_data();
                         }
+                        side.waits = false;
+                        side.owes_answer |= imm.kind == MessageKind::Ask;
                         side.used += 1;
                     }
                     if !lazy {
@@ -233,7 +255,16 @@ mod tests {
                         side.sent += 1;
                         out.push(Imm { credits: side.credits.give(), kind: MessageKind::Data });
                     }
-                    if side.credits.update_is_due() && side.credits.for_control() {
+                    side.owes_answer &= out.is_empty();
+                    let asks = side.asks > 0 && !side.waits && random.below(4) == 0;
+                    if asks && side.credits.for_control() {
+                        (side.asks, side.waits) = (side.asks - 1, true);
+                        side.credits.spend();
+                        out.push(Imm { credits: side.credits.give(), kind: MessageKind::Ask });
+                    }
+                    let due = side.credits.update_is_due() || side.owes_answer;
+                    if due && side.credits.for_control() {
+                        side.owes_answer = false;
                         side.credits.spend();
                         out.push(Imm { credits: side.credits.give(), kind: MessageKind::Credit });
                     }
@@ -247,6 +278,8 @@ mod tests {
                 }
             }
             assert_eq!([sides[0].sent, sides[1].sent], goals, "seed {seed}: somebody waits for ever");
+            let silent = |side: &Side| side.asks == 0 && !side.waits && !side.owes_answer;
+            assert!(sides.iter().all(silent), "seed {seed}: a question or its answer can never go");
         }
     }
 }

@@ -11,7 +11,7 @@ pub use table::{Place, Slot, Table, TableError, Vacant};
 use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
 use crate::cm::table::State;
-use crate::id::{EndpointId, RequestId};
+use crate::id::{ConnId, EndpointId, RequestId};
 use crate::time::{Instant, Nanos};
 
 /// Where a connection comes from.
@@ -23,16 +23,64 @@ pub enum Origin {
     Request(RequestId),
 }
 
+/// Control messages that are to be queued, as a set: what is empty most of the time is one comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due(u8);
+
+impl Due {
+    pub(crate) const NOTHING: Due = Due(0);
+    /// The goodbye.
+    pub(crate) const GOODBYE: Due = Due(1);
+    /// A question whether the peer is alive.
+    pub(crate) const ASK: Due = Due(2);
+    /// The answer to the peer's question.
+    pub(crate) const ANSWER: Due = Due(4);
+
+    pub(crate) fn has(self, what: Due) -> bool {
+        self.0 & what.0 != 0
+    }
+
+    pub(crate) fn add(&mut self, what: Due) {
+        self.0 |= what.0;
+    }
+
+    pub(crate) fn remove(&mut self, what: Due) {
+        self.0 &= !what.0;
+    }
+}
+
+/// A question whether the peer is alive that has no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// When it became due.
+    pub(crate) at: Instant,
+    /// The send it went out as; `None` while there is no credit for it.
+    pub(crate) seq: Option<u32>,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub struct Conn {
     pub(crate) origin: Origin,
+    /// What the platform knows the present attempt by: in events, actions and work ids. Of the first attempt, and so for
+    /// most connections, it is the connection's own handle.
+    pub(crate) link: ConnId,
     pub(crate) peer: Option<Peer>,
     pub(crate) state: State,
-    /// When the state gives up; [`Instant::NEVER`] for none.
-    pub(crate) deadline: Instant,
     /// The deadline was put off, because the loop was behind.
     pub(crate) extended: bool,
+    /// When something last arrived.
+    pub(crate) heard: Instant,
+    /// Since nothing was heard for too long.
+    pub(crate) asked: Option<Asked>,
+    /// The peer answers such questions.
+    pub(crate) answers_asks: bool,
+    /// Attempts to connect that were begun.
+    pub(crate) attempts: u32,
+    /// When no further attempt is begun and the present one ends; [`Instant::NEVER`] on the passive side.
+    pub(crate) give_up_at: Instant,
+    /// What ended the attempt before this one.
+    pub(crate) failed_before: Option<CloseReason>,
     /// When the application's close was taken up.
     pub(crate) lingers_since: Instant,
     /// The first cause of its end.
@@ -41,8 +89,10 @@ pub struct Conn {
     pub(crate) unconfirmed_after: Option<Nanos>,
     pub(crate) sends: SendQueue,
     pub(crate) credits: Credits,
-    /// Receives the device has.
+    /// Receives the device has, and those of held messages.
     pub(crate) recv_posted: u32,
+    /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
+    pub(crate) held: u32,
     /// Receive buffers on their way back as answers.
     pub(crate) answers: u32,
     /// Largest message the peer takes.
@@ -55,8 +105,8 @@ pub struct Conn {
     pub(crate) starved: bool,
     /// The application wants it closed.
     pub(crate) close_asked: bool,
-    /// Our own goodbye is still to be queued.
-    pub(crate) goodbye_due: bool,
+    /// Control messages that are still to be queued.
+    pub(crate) due: Due,
     /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
     pub(crate) qp_num: Option<u32>,
 }
@@ -69,26 +119,33 @@ impl Conn {
     pub(crate) const fn new(origin: Origin, peer: Option<Peer>) -> Self {
         Self {
             origin,
+            link: ConnId::NONE,
             peer,
             state: match origin {
                 Origin::Endpoint(_) => State::Opening,
                 Origin::Request(_) => State::Requested,
             },
-            deadline: Instant::NEVER,
             extended: false,
+            heard: Instant::ZERO,
+            asked: None,
+            answers_asks: false,
+            attempts: 0,
+            give_up_at: Instant::NEVER,
+            failed_before: None,
             lingers_since: Instant::NEVER,
             reason: None,
             unconfirmed_after: None,
             sends: SendQueue::starting_at(0),
             credits: Credits::RAW,
             recv_posted: 0,
+            held: 0,
             answers: 0,
             send_bytes_max: 0,
             opened: false,
             goodbye: false,
             starved: false,
             close_asked: false,
-            goodbye_due: false,
+            due: Due::NOTHING,
             qp_num: None,
         }
     }

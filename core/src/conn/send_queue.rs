@@ -132,6 +132,12 @@ impl SendQueue {
         (count <= self.in_flight()).then_some(count)
     }
 
+    /// Whether the send with sequence number `seq` is retired: the device has confirmed it.
+    pub const fn is_retired(&self, seq: u32) -> bool {
+        // Within half the range of what is in the ring.
+        self.retired.wrapping_sub(seq).wrapping_sub(1) < u32::MAX / 2
+    }
+
     /// Takes the oldest send out of the ring.
     ///
     /// # Panics

@@ -160,6 +160,14 @@ impl<'m, T: Vacant> Table<'m, T> {
         Some(value)
     }
 
+    /// Takes the entry out like [`Table::remove`] and never gives out a generation up to `last`'s again in this slot: it
+    /// was used by other names of the same entry.
+    pub fn remove_up_to(&mut self, id: ConnId, last: ConnId) -> Option<T> {
+        let value = self.remove(id)?;
+        self.slots[id.slot()].word = free_word(last.to_bits(), id.slot());
+        Some(value)
+    }
+
     /// The entry; `None` for a stale handle.
     #[inline]
     pub fn get(&self, id: ConnId) -> Option<&T> {
@@ -273,6 +281,18 @@ mod tests {
         assert_eq!((table.live(), table.get(first)), (0, None));
         let second = table.insert(2).unwrap();
         assert_eq!((second.generation(), table.get(first), table.get(second)), (2, None, Some(&2)));
+    }
+
+    #[test]
+    fn generations_that_other_names_used_are_skipped() {
+        let (mut slots, mut places) = (slots(1), vec![Place::default(); 1]);
+        let mut table = Table::new(&mut slots, &mut places).unwrap();
+        let first = table.insert(1).unwrap();
+        let last = first.next_attempt().next_attempt();
+        assert_eq!(table.get(last), None, "the entry has its first name only");
+        assert_eq!(table.remove_up_to(last, last), None);
+        assert_eq!(table.remove_up_to(first, last), Some(1));
+        assert_eq!(table.insert(2).unwrap(), last.next_attempt());
     }
 
     #[test]

@@ -152,6 +152,7 @@ impl Handler for App {
         let view = self.view_mut(conn);
         assert!(!view.opened && view.closed.is_none(), "{conn} was opened twice, or after its end");
         view.opened = true;
+        self.net.open(self.node, conn, cx.link(conn).expect("it lives"));
         self.go_on(cx, conn);
     }
 
@@ -204,9 +205,7 @@ impl Handler for App {
         assert!(view.closed.is_none(), "{conn} was closed twice");
         assert_eq!(view.opened, report.was_open);
         view.closed = Some(*report);
-        let removed = self.net.wire().hosts[self.node].removed;
-        let own_choice =
-            removed || matches!(report.reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_));
+        let own_choice = matches!(report.reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_));
         // A forged message that is refused arrived too, but is nobody's.
         let hostile = self.net.with_end(self.node, conn, |end| end.hostile) == Some(true);
         if !own_choice && !view.close_asked && !self.closes_all && !hostile {

@@ -40,6 +40,8 @@ pub struct End {
     pub node: usize,
     /// The engine's name for it, once it has one.
     pub conn: Option<ConnId>,
+    /// The application's, where the two differ: after an attempt that failed.
+    pub handle: Option<ConnId>,
     /// How far it has come.
     pub phase: Phase,
     /// The far side's id, once there is one.
@@ -64,6 +66,7 @@ impl End {
         Self {
             node,
             conn: None,
+            handle: None,
             phase,
             peer: None,
             target,
@@ -83,9 +86,7 @@ pub struct Host {
     pub listening: bool,
     /// Its program has ended.
     pub dead: bool,
-    /// The device went: its connections end at once, whatever waits in their queues.
-    pub removed: bool,
-    /// The ids, by [`ConnId::to_bits`].
+    /// The ids, by [`ConnId::to_bits`] of the engine's name for them, and of the application's once it is open.
     pub conns: BTreeMap<u64, usize>,
     /// Connections whose id was destroyed.
     pub over: BTreeSet<u64>,

@@ -86,7 +86,16 @@ impl Net {
     pub fn peer_of(&self, node: usize, conn: ConnId) -> Option<(usize, u64)> {
         let wire = self.wire();
         let peer = &wire.ends[wire.ends[wire.end_of(node, conn)?].peer?];
-        Some((peer.node, peer.conn?.to_bits()))
+        Some((peer.node, peer.handle.or(peer.conn)?.to_bits()))
+    }
+
+    /// From now on the application's `handle` names the id that the engine calls `link`.
+    pub fn open(&self, node: usize, handle: ConnId, link: ConnId) {
+        let mut wire = self.wire();
+        if let Some(end) = wire.end_of(node, link) {
+            wire.ends[end].handle = Some(handle);
+            wire.hosts[node].conns.insert(handle.to_bits(), end);
+        }
     }
 
     /// Calls `act` with the id of a connection, if it ever had one.
@@ -99,7 +108,6 @@ impl Net {
     /// An event out of nowhere. Not one that the state waits for: the library would have done its part for that.
     pub fn event(&self, node: usize, conn: ConnId, kind: CmEventKind, status: i32) {
         let mut wire = self.wire();
-        wire.hosts[node].removed |= kind == CmEventKind::DeviceRemoval;
         let phase = wire.end_of(node, conn).map(|end| wire.ends[end].phase);
         let awaited = match kind {
             CmEventKind::AddrResolved => Phase::AddrResolving,
@@ -116,7 +124,6 @@ impl Net {
     /// An event of the whole device.
     pub fn device_event(&self, node: usize, kind: CmEventKind) {
         let mut wire = self.wire();
-        wire.hosts[node].removed |= kind == CmEventKind::DeviceRemoval;
         wire.hosts[node].events.push_back((CmEvent { target: Target::Device, ..bare(kind, 0) }, None));
     }
 

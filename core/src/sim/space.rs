@@ -3,10 +3,11 @@
 use std::vec;
 use std::vec::Vec;
 
-use crate::config::{Config, Mode, Timeouts};
+use crate::config::{Config, Mode, Retry, Timeouts};
 use crate::conn::{Conn, Place, Slot};
 use crate::fabric::SendWr;
 use crate::pool::PoolSlot;
+use crate::timer::TimerSlot;
 use crate::turn::{DirtySlot, Memory, Needs, PoolMemory};
 
 /// The memory of one engine.
@@ -16,6 +17,7 @@ pub struct Space {
     conns: Vec<Slot<Conn>>,
     places: Vec<Place>,
     dirty: Vec<DirtySlot>,
+    timers: Vec<TimerSlot>,
     sends: Vec<SendWr>,
     recv_slots: Vec<PoolSlot>,
     send_slots: Vec<PoolSlot>,
@@ -31,6 +33,7 @@ impl Space {
             conns: (0..conns).map(|_| Slot::EMPTY).collect(),
             places: vec![Place::default(); conns],
             dirty: vec![DirtySlot::default(); conns],
+            timers: vec![TimerSlot::IDLE; conns],
             sends: (0..needs.sends).map(|_| SendWr::EMPTY).collect(),
             recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
             send_slots: vec![PoolSlot::default(); needs.send_buffers],
@@ -47,6 +50,7 @@ impl Space {
             conns: &mut self.conns,
             places: &mut self.places,
             dirty: &mut self.dirty,
+            timers: &mut self.timers,
             sends: &mut self.sends,
             recv: PoolMemory { slots: &mut self.recv_slots, bytes: recv, region_offset: 0, stride },
             send: PoolMemory { slots: &mut self.send_slots, bytes: send, region_offset, stride },
@@ -54,9 +58,19 @@ impl Space {
     }
 }
 
-/// Messages of up to 64 bytes, inline up to 16, and the usual limits.
+/// Messages of up to 64 bytes, inline up to 16, and the usual limits. No keepalive: with one, an idle network never falls
+/// silent.
 pub fn config(depth: u32) -> Config {
-    Config { mode: Mode::Spinwire, depth, message_bytes_max: 64, inline_bytes_max: 16, timeouts: Timeouts::default() }
+    Config {
+        mode: Mode::Spinwire,
+        depth,
+        message_bytes_max: 64,
+        inline_bytes_max: 16,
+        timeouts: Timeouts::default(),
+        retry: Retry::DEFAULT,
+        keepalive: None,
+        seed: 1,
+    }
 }
 
 /// The memory for [`pair`](super::pair).

@@ -32,7 +32,7 @@ impl<C: Control> Engine<'_, C> {
             at_most("posted receives", conn.recv_posted, core.sizing.recv_posted)?;
             at_most("receive buffers of one connection", conn.recv_posted + conn.answers, core.sizing.recv_buffers)?;
             at_most("sends of the application", conn.sends.app(), core.sizing.app_slots)?;
-            at_most("control messages", conn.sends.control(), core.sizing.control_slots)?;
+            at_most("control messages", conn.sends.control() - conn.held, core.sizing.control_slots)?;
             at_most("send slots", conn.sends.occupied(), core.sizing.send_slots)?;
         }
         let is_live = |lender| core.conns.get(lender).is_some();

@@ -11,7 +11,8 @@ use crate::fabric::{Completion, SendWr};
 use crate::id::{ConnId, WorkKind};
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
+use crate::timer::Wheel;
 
 #[derive(Debug)]
 pub(super) struct Core<'m> {
@@ -26,8 +27,7 @@ pub(super) struct Core<'m> {
     pub(super) stats: Stats,
     /// The stamp of this turn.
     pub(super) now: Instant,
-    /// The earliest deadline of any connection, or earlier.
-    pub(super) next_deadline: Instant,
+    pub(super) timers: Wheel<'m>,
 }
 
 impl<'m> Core<'m> {
@@ -36,7 +36,7 @@ impl<'m> Core<'m> {
         let sizing = config.sizing();
         memory.check(&config)?;
         let len = config.message_bytes_max;
-        let Memory { conns, places, dirty, sends, recv, send } = memory;
+        let Memory { conns, places, dirty, timers, sends, recv, send } = memory;
         Ok(Self {
             config,
             sizing,
@@ -47,7 +47,7 @@ impl<'m> Core<'m> {
             dirty: Dirty::new(dirty),
             stats: Stats::default(),
             now: Instant::ZERO,
-            next_deadline: Instant::NEVER,
+            timers: Wheel::new(timers, Instant::ZERO),
         })
     }
 
@@ -56,7 +56,8 @@ impl<'m> Core<'m> {
     #[inline]
     pub(super) fn owner(&mut self, completion: &Completion, kind: WorkKind) -> Option<ConnId> {
         let Completion { wr_id, qp_num, .. } = *completion;
-        let named = self.conns.at_mut(wr_id.slot()).filter(|(id, _)| wr_id.is_of(*id) && wr_id.kind() == Some(kind));
+        let named =
+            self.conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_of(conn.link) && wr_id.kind() == Some(kind));
         match named {
             Some((id, conn)) if conn.qp_num == Some(qp_num) => Some(id),
             other => {
@@ -79,6 +80,12 @@ impl<'m> Core<'m> {
             .conns
             .insert(Conn::new(origin, peer))
             .map_err(|_| ConnectError { live: self.conns.live(), capacity: self.conns.capacity() })?;
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.link = id;
+            if let Origin::Endpoint(_) = origin {
+                conn.give_up_at = self.now + self.config.retry.within;
+            }
+        }
         self.dirty.mark(id.slot());
         Ok(id)
     }
@@ -89,6 +96,7 @@ impl<'m> Core<'m> {
             Some(hello) => {
                 conn.credits = Credits::new(hello.credits, sizing.recv_posted);
                 conn.send_bytes_max = hello.message_bytes_max.min(config.message_bytes_max);
+                conn.answers_asks = hello.answers_asks;
             }
             None => {
                 conn.credits = Credits::RAW;
@@ -155,6 +163,8 @@ impl<'m> Core<'m> {
         match kind {
             // Its completion retires everything before it: that is how the linger ends.
             MessageKind::Goodbye => conn.sends.push(ring, SendWr { imm, signaled: true, ..SendWr::EMPTY }),
+            // Its completion tells that the peer's device lives.
+            MessageKind::Ask => conn.sends.push_front(ring, SendWr { imm, signaled: true, ..SendWr::EMPTY }),
             _ => conn.sends.push_front(ring, SendWr { imm, ..SendWr::EMPTY }),
         }
     }
@@ -193,22 +203,6 @@ impl<'m> Core<'m> {
             if let Some(id) = self.conns.live_at(place) {
                 self.request_close(id);
             }
-        }
-    }
-
-    /// Gives a connection another `limit` from now, if it had none in this state yet.
-    pub(super) fn extend_once(&mut self, id: ConnId, limit: Nanos) -> bool {
-        let deadline = self.now + limit;
-        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.extended) else { return false };
-        conn.extended = true;
-        self.set_deadline(id, deadline);
-        true
-    }
-
-    pub(super) fn set_deadline(&mut self, id: ConnId, deadline: Instant) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.deadline = deadline;
-            self.next_deadline = self.next_deadline.min(deadline);
         }
     }
 }

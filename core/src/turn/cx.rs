@@ -94,6 +94,12 @@ impl Cx<'_, '_> {
         self.core.conns.live()
     }
 
+    /// What the platform knows the present attempt of a connection by, to ask the platform about it; `None` for a dead
+    /// handle. The same as `conn` unless it was tried again.
+    pub fn link(&self, conn: ConnId) -> Option<ConnId> {
+        self.core.conns.get(conn).map(|conn| conn.link)
+    }
+
     /// Who is at the far side, where the control side knows.
     pub fn peer(&self, conn: ConnId) -> Option<Peer> {
         self.core.conns.get(conn)?.peer

@@ -6,8 +6,11 @@ use crate::id::ConnId;
 use crate::pool::Direction;
 
 impl<C: Control> Engine<'_, C> {
-    /// The bytes of a buffer that `conn` has lent to the device; `None` when it has not lent that one.
-    pub(crate) fn device_bytes(&mut self, from: Direction, index: u32, conn: ConnId) -> Option<&mut [u8]> {
+    /// The bytes of a buffer that the connection which the platform knows as `link` has lent to the device; `None` when it
+    /// has not lent that one.
+    pub(crate) fn device_bytes(&mut self, from: Direction, index: u32, link: ConnId) -> Option<&mut [u8]> {
+        let conn = self.core.conns.id_at(link.slot())?;
+        self.core.conns.get(conn).filter(|conn| conn.link == link)?;
         let pool = match from {
             Direction::Recv => &mut self.core.recv_pool,
             Direction::Send => &mut self.core.send_pool,

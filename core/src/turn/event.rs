@@ -1,6 +1,6 @@
-//! Step 3 and 4: connection events and deadlines.
+//! Step 3: connection events.
 
-use super::{Cx, EVENTS_PER_TURN, Engine, Handler, RELEASES_PER_TURN, Request, Verdict};
+use super::{Cx, EVENTS_PER_TURN, Engine, Handler, Request, Verdict};
 use crate::cm::event::{CmEvent, CmEventKind, Target};
 use crate::cm::hello::{Hello, Refusal};
 use crate::cm::reason::CloseReason;
@@ -9,7 +9,6 @@ use crate::config::Mode;
 use crate::conn::Origin;
 use crate::fabric::Control;
 use crate::id::{ConnId, ListenerId, RequestId};
-use crate::time::{Instant, Nanos};
 
 impl<C: Control> Engine<'_, C> {
     /// A few connection events. When none waits, this is the control side's idle check and nothing else.
@@ -31,11 +30,13 @@ impl<C: Control> Engine<'_, C> {
         true
     }
 
-    fn conn_event<H: Handler>(&mut self, handler: &mut H, id: ConnId, event: &CmEvent) {
-        if self.core.conns.get(id).is_none() {
+    fn conn_event<H: Handler>(&mut self, handler: &mut H, link: ConnId, event: &CmEvent) {
+        // The platform names the attempt. Of an attempt that was abandoned nothing is wanted any more.
+        let named = |&id: &ConnId| self.core.conns.get(id).is_some_and(|conn| conn.link == link);
+        let Some(id) = self.core.conns.id_at(link.slot()).filter(named) else {
             self.core.stats.events_stale += 1;
             return;
-        }
+        };
         let input = match event.kind {
             CmEventKind::Established => match self.read_answer(id, event) {
                 Ok(()) => Input::Established,
@@ -120,47 +121,6 @@ impl<C: Control> Engine<'_, C> {
             if let Some(id) = self.core.conns.live_at(place) {
                 self.feed(handler, id, input_of(kind), Some(reason));
             }
-        }
-    }
-
-    /// One comparison while no deadline has passed; then a walk over the live connections.
-    ///
-    /// A turn that left something in its queues gives the limit once more: after the loop was away for long, what a
-    /// connection waits for may be in there.
-    pub(super) fn deadlines<H: Handler>(&mut self, handler: &mut H) -> bool {
-        let now = self.core.now;
-        if now < self.core.next_deadline {
-            return false;
-        }
-        self.core.next_deadline = Instant::NEVER;
-        for place in (0..self.core.conns.live()).rev() {
-            let Some(id) = self.core.conns.live_at(place) else { continue };
-            let Some(conn) = self.core.conns.get(id) else { continue };
-            let (step, deadline, goodbye) = (conn.state, conn.deadline, conn.goodbye);
-            // While established only a peer that said goodbye is waited for: its linger time, taken to be ours.
-            let limit = self.limit_of(step).unwrap_or(self.core.config.timeouts.linger);
-            if now < deadline || self.releases >= RELEASES_PER_TURN {
-                self.core.next_deadline = self.core.next_deadline.min(deadline);
-                continue;
-            }
-            if self.behind && self.core.extend_once(id, limit) {
-                continue;
-            }
-            let reason = if goodbye { CloseReason::Peer } else { CloseReason::TimedOut { step, limit } };
-            self.feed(handler, id, Input::Deadline, Some(reason));
-        }
-        true
-    }
-
-    /// How long a connection may stay in a state; `None` for as long as it likes.
-    pub(super) fn limit_of(&self, state: State) -> Option<Nanos> {
-        let timeouts = &self.core.config.timeouts;
-        match state {
-            State::AddrResolving | State::RouteResolving => Some(timeouts.resolve),
-            State::Connecting | State::Accepting => Some(timeouts.connect),
-            State::Lingering => Some(timeouts.linger),
-            State::Draining => Some(timeouts.drain),
-            State::Opening | State::Requested | State::Established | State::Closed => None,
         }
     }
 }

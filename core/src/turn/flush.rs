@@ -1,10 +1,11 @@
 //! Step 6: what was gathered in this turn goes out, one chain and one doorbell per connection.
 
+use super::keepalive::due_goes;
 use super::{Core, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::config::{BATCH_MAX, Sizing};
-use crate::conn::{Conn, Credits, Imm, MessageKind};
+use crate::conn::{Conn, Credits, Due, Imm, MessageKind};
 use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
 use crate::id::{ConnId, WorkId, WorkKind};
 
@@ -67,7 +68,7 @@ impl<C: Control> Engine<'_, C> {
                 stats.credit_stalls += 1;
                 break;
             }
-            wr.wr_id = WorkId::new(id, WorkKind::Send, seq);
+            wr.wr_id = WorkId::new(conn.link, WorkKind::Send, seq);
             wr.inline = wr.len > 0 && wr.len <= config.inline_bytes_max;
             wr.signaled = conn.sends.signal(wr.signaled, signal_every);
             stats.sends_signaled += u64::from(wr.signaled);
@@ -81,7 +82,7 @@ impl<C: Control> Engine<'_, C> {
             return Ok(());
         }
         let (first, second) = conn.sends.chain(ring, ready);
-        let result = self.fabric.post_send(id, (first, second));
+        let result = self.fabric.post_send(conn.link, (first, second));
         let taken = result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready);
         conn.sends.advance(taken);
         stats.doorbells += 1;
@@ -90,13 +91,11 @@ impl<C: Control> Engine<'_, C> {
         result
     }
 
-    /// Adds a credit update or the goodbye where one is due and can go.
+    /// Adds a control message where one is due and can go.
     fn gather_control(&mut self, id: ConnId) {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
-        if conn.goodbye_due {
-            conn.goodbye_due = false;
-            self.core.queue_control(id, MessageKind::Goodbye);
-            return;
+        if conn.due != Due::NOTHING {
+            return self.core.gather_due(id);
         }
         // Data that goes out anyway carries the credits.
         let data_goes = conn.sends.gathered() > 0 && conn.credits.for_data() > 0;
@@ -123,7 +122,7 @@ impl<C: Control> Engine<'_, C> {
             while chain.len() < BATCH_MAX.min(wanted as usize) {
                 let Some(buf) = recv_pool.take() else { break };
                 let buf = recv_pool.lend(buf, id);
-                let wr_id = WorkId::new(id, WorkKind::Recv, buf.index());
+                let wr_id = WorkId::new(conn.link, WorkKind::Recv, buf.index());
                 // The loop's bound is the capacity.
                 let _ = chain.push(RecvWr { wr_id, buf });
             }
@@ -132,7 +131,7 @@ impl<C: Control> Engine<'_, C> {
                 dirty.mark(id.slot());
                 break;
             }
-            let result = self.fabric.post_recv(id, &chain);
+            let result = self.fabric.post_recv(conn.link, &chain);
             let taken =
                 result.as_ref().map_or_else(|error| error.taken.min(chain.len() as u32), |()| chain.len() as u32);
             conn.recv_posted += taken;
@@ -146,7 +145,7 @@ impl<C: Control> Engine<'_, C> {
             result?;
             wanted -= taken;
         }
-        if update_goes(conn, sizing) {
+        if update_goes(conn, sizing) || due_goes(conn, sizing) {
             dirty.mark(id.slot());
         }
         Ok(())
@@ -189,7 +188,8 @@ fn spend(credits: &mut Credits, wr: &mut SendWr) -> bool {
     let Some(message) = wr.imm.and_then(Imm::from_bits) else { return true };
     let allowed = match message.kind {
         MessageKind::Data => credits.for_data() > 0,
-        MessageKind::Credit | MessageKind::Goodbye => credits.for_control(),
+        MessageKind::Credit | MessageKind::Ask => credits.for_control(),
+        MessageKind::Goodbye => credits.for_goodbye(),
     };
     if allowed {
         credits.spend();

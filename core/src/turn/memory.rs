@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::conn::{Conn, Place, Slot, TableError};
 use crate::fabric::SendWr;
 use crate::pool::{PoolError, PoolSlot};
+use crate::timer::TimerSlot;
 
 /// Everything an engine keeps its state in. How much is needed follows from the number of connections and from
 /// [`Config::sizing`]; [`Needs::of`] does the sum.
@@ -16,6 +17,8 @@ pub struct Memory<'m> {
     pub places: &'m mut [Place],
     /// One for each connection.
     pub dirty: &'m mut [DirtySlot],
+    /// One for each connection.
+    pub timers: &'m mut [TimerSlot],
     /// `send_slots` for each connection; start them as [`SendWr::EMPTY`].
     pub sends: &'m mut [SendWr],
     /// The receive buffers.
@@ -40,7 +43,7 @@ pub struct PoolMemory<'m> {
 /// How many of each an engine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Connection slots, and their places and dirty slots.
+    /// Connection slots, and their places, dirty slots and timer slots.
     pub conns: usize,
     /// Send queue slots of all connections together.
     pub sends: usize,
@@ -95,6 +98,7 @@ impl Memory<'_> {
         };
         at_least("places of the connection table", self.places.len(), needs.conns)?;
         at_least("dirty slots", self.dirty.len(), needs.conns)?;
+        at_least("timer slots", self.timers.len(), needs.conns)?;
         at_least("send queue slots", self.sends.len(), needs.sends)?;
         at_least("receive buffers", self.recv.slots.len(), needs.recv_buffers)?;
         at_least("send buffers", self.send.slots.len(), needs.send_buffers)

@@ -4,6 +4,7 @@
 //! handled afterwards, handlers only note down what they want, and everything goes out in the last step. So there is no
 //! recursion, and no handler is entered from within a handler.
 
+mod attempt;
 mod audit;
 mod core_state;
 mod cx;
@@ -13,10 +14,13 @@ mod dirty;
 mod event;
 mod flush;
 mod handler;
+mod held;
+mod keepalive;
 mod memory;
 mod receive;
 mod send;
 mod step;
+mod timers;
 
 pub use audit::AuditError;
 use core_state::Core;
@@ -37,6 +41,9 @@ const EVENTS_PER_TURN: usize = 4;
 
 /// Connections released in one turn, as far as their number is the engine's to choose: for the same reason.
 const RELEASES_PER_TURN: u32 = 4;
+
+/// Timers handled in one turn: enough to keep up, and each may begin an attempt to connect.
+const TIMERS_PER_TURN: u32 = 16;
 
 /// A run-to-completion engine: everything one pinned core owns.
 ///
@@ -72,7 +79,7 @@ impl<'m, C: Control> Engine<'m, C> {
         let mut worked = self.receive(handler);
         worked |= self.complete_sends(handler);
         worked |= self.connection_events(handler);
-        worked |= self.deadlines(handler);
+        worked |= self.timers(handler);
         handler.on_turn(&mut Cx { core: &mut self.core });
         worked |= self.flush(handler);
 
@@ -94,7 +101,7 @@ impl<'m, C: Control> Engine<'m, C> {
 
     /// When the engine next has to run although nothing happens; [`Instant::NEVER`] for not at all.
     pub fn next_deadline(&self) -> Instant {
-        if self.core.dirty.len() > 0 { self.core.now } else { self.core.next_deadline }
+        if self.core.dirty.len() > 0 { self.core.now } else { self.core.timers.next_deadline() }
     }
 
     /// The counters so far.

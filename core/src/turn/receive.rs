@@ -4,10 +4,11 @@ use super::{Answer, Cx, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
-use crate::conn::{Credits, Imm, MessageKind};
+use crate::conn::{Credits, Due, Imm, MessageKind};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
 use crate::id::{ConnId, WorkKind};
 use crate::pool::Buf;
+use crate::timer::TimerKind;
 
 impl<'m, C: Control> Engine<'m, C> {
     /// One batch of receive completions. Stale ones do not count: connections that are refused leave theirs behind, a
@@ -58,49 +59,60 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    fn arrived<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, bytes: u32, imm: Option<u32>) {
+    pub(super) fn arrived<H: Handler>(
+        &mut self,
+        handler: &mut H,
+        id: ConnId,
+        buf: Buf<'m>,
+        bytes: u32,
+        imm: Option<u32>,
+    ) {
         let fault = match self.read_message(id, &buf, bytes, imm) {
             Ok(MessageKind::Data) => return self.deliver(handler, id, buf, bytes),
             Ok(kind) => {
                 self.core.recv_pool.release(buf);
                 // Any message proves that the peer is up.
                 self.peer_is_up(handler, id);
-                if kind == MessageKind::Goodbye {
-                    self.goodbye(id);
+                match kind {
+                    MessageKind::Goodbye => self.goodbye(id),
+                    MessageKind::Ask => self.asked(id),
+                    MessageKind::Credit | MessageKind::Data => {}
                 }
                 return;
             }
-            Err(fault) => fault,
+            Err(None) => return self.core.hold(id, buf, bytes, imm),
+            Err(Some(fault)) => fault,
         };
         self.core.recv_pool.release(buf);
         self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
     }
 
-    /// Checks what came and books its credits.
+    /// Checks what came and books its credits. An error without a fault: the peer's hello is not there yet, and without it
+    /// nothing it says can be checked.
     fn read_message(
         &mut self,
         id: ConnId,
         buf: &Buf<'m>,
         bytes: u32,
         imm: Option<u32>,
-    ) -> Result<MessageKind, ProtocolError> {
+    ) -> Result<MessageKind, Option<ProtocolError>> {
         if bytes as usize > buf.len() {
-            return Err(ProtocolError::TooLong { got: bytes, max: buf.len() as u32 });
+            return Err(Some(ProtocolError::TooLong { got: bytes, max: buf.len() as u32 }));
         }
-        let Some(conn) = self.core.conns.get_mut(id) else { return Err(ProtocolError::Early) };
+        let Some(conn) = self.core.conns.get_mut(id) else { return Err(None) };
         let raw = self.core.config.mode == Mode::Raw;
-        // Without the peer's hello nothing it says can be checked, also when the answer came but was not a hello.
         if conn.state == State::Connecting || (!raw && conn.credits == Credits::RAW) {
-            return Err(ProtocolError::Early);
+            return Err(None);
         }
+        conn.heard = self.core.now;
         if raw {
             return Ok(MessageKind::Data);
         }
-        let message = imm.and_then(Imm::from_bits).ok_or(ProtocolError::Imm { imm })?;
+        let message = imm.and_then(Imm::from_bits).ok_or(Some(ProtocolError::Imm { imm }))?;
         if message.kind != MessageKind::Data && bytes > 0 {
-            return Err(ProtocolError::TooLong { got: bytes, max: 0 });
+            return Err(Some(ProtocolError::TooLong { got: bytes, max: 0 }));
         }
-        conn.credits.gain(message.credits)?;
+        conn.credits.gain(message.credits).map_err(Some)?;
         if message.kind == MessageKind::Data {
             conn.credits.used_by_data();
         }
@@ -132,7 +144,15 @@ impl<'m, C: Control> Engine<'m, C> {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
         conn.goodbye = true;
         if conn.state == State::Established {
-            self.core.set_deadline(id, deadline);
+            self.core.timers.cancel_all(id);
+            self.core.arm(id, TimerKind::Deadline, deadline);
+        }
+    }
+
+    /// The peer wants a sign of life.
+    fn asked(&mut self, id: ConnId) {
+        if let Some(conn) = self.core.conns.get_mut(id) {
+            conn.due.add(Due::ANSWER);
         }
     }
 

@@ -50,7 +50,7 @@ impl<C: Control> Engine<'_, C> {
     /// Ends the linger once every send is confirmed, the goodbye included.
     pub(super) fn check_sends_done<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let done = |conn: &crate::conn::Conn| {
-            conn.state == State::Lingering && !conn.goodbye_due && conn.sends.occupied() == 0
+            conn.state == State::Lingering && !conn.due.has(crate::conn::Due::GOODBYE) && conn.sends.occupied() == 0
         };
         if self.core.conns.get(id).is_some_and(done) {
             self.feed(handler, id, Input::SendsDone, None);

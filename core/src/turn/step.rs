@@ -4,20 +4,20 @@ use super::{Core, Cx, Engine, Handler};
 use crate::cm::event::CmEventKind;
 use crate::cm::hello::{Encoded, Hello};
 use crate::cm::reason::{CloseReason, CloseReport};
-use crate::cm::table::{self, Input, State, Step};
+use crate::cm::table::{self, Input, Row, State, Step};
 use crate::config::Mode;
-use crate::conn::{Conn, Origin};
+use crate::conn::{Conn, Due, Origin};
 use crate::fabric::{Action, ActionError, Control, Fabric, WcStatus};
 use crate::id::ConnId;
-use crate::time::Instant;
 
 impl<C: Control> Engine<'_, C> {
     /// Something happened to a connection: looks up what it means and does it. `reason` is why the connection ends, if
     /// this ends it; the first one stays.
     pub(super) fn feed<H: Handler>(&mut self, handler: &mut H, id: ConnId, input: Input, reason: Option<CloseReason>) {
+        let again = self.core.tries_again(id, reason.as_ref());
         let Some(conn) = self.core.conns.get_mut(id) else { return };
         let from = conn.state;
-        let row = table::next(from, input);
+        let row = table::next(from, input, again);
         // What is of no consequence ends nothing, but while draining it may name the cause.
         if row.is_some() || from == State::Draining {
             note_reason(conn, reason);
@@ -29,12 +29,7 @@ impl<C: Control> Engine<'_, C> {
         if from == State::Lingering && input != Input::SendsDone && conn.sends.occupied() > 0 {
             conn.unconfirmed_after = Some(self.core.now.since(conn.lingers_since));
         }
-        conn.state = row.to;
-        conn.extended &= row.to == from;
-        if row.to != from {
-            let deadline = self.limit_of(row.to).map_or(Instant::NEVER, |limit| self.core.now + limit);
-            self.core.set_deadline(id, deadline);
-        }
+        self.enter(id, row);
         for &step in row.steps {
             if let Err(ActionError { call, errno }) = self.take_step(handler, id, step) {
                 let reason = CloseReason::Call { step: row.to, call, errno };
@@ -43,16 +38,30 @@ impl<C: Control> Engine<'_, C> {
         }
     }
 
+    /// The one place where a connection changes its state.
+    fn enter(&mut self, id: ConnId, row: &'static Row) {
+        let Some(conn) = self.core.conns.get_mut(id).filter(|_| row.to != row.from) else { return };
+        conn.state = row.to;
+        (conn.extended, conn.asked) = (false, None);
+        if row.to == State::Established {
+            conn.heard = self.core.now;
+        }
+        self.core.restart_timers(id);
+    }
+
     fn take_step<H: Handler>(&mut self, handler: &mut H, id: ConnId, step: Step) -> Result<(), ActionError> {
         let Some(conn) = self.core.conns.get_mut(id) else { return Ok(()) };
         let action = match (step, conn.origin) {
-            (Step::ResolveAddr, Origin::Endpoint(endpoint)) => Action::ResolveAddr(endpoint),
+            (Step::ResolveAddr, Origin::Endpoint(endpoint)) => {
+                conn.attempts += 1;
+                Action::ResolveAddr(endpoint)
+            }
             (Step::Adopt, Origin::Request(request)) => Action::Adopt(request),
             (Step::ResolveAddr | Step::Adopt, _) => unreachable!("the table keeps active and passive side apart"),
             (Step::ResolveRoute, _) => Action::ResolveRoute,
             (Step::CreateQp, _) => {
-                self.control.perform(&mut self.fabric, id, Action::CreateQp)?;
-                conn.qp_num = self.fabric.qp_num(id);
+                self.control.perform(&mut self.fabric, conn.link, Action::CreateQp)?;
+                conn.qp_num = self.fabric.qp_num(conn.link);
                 assert!(conn.qp_num.is_some(), "a queue pair was made that has no number");
                 return Ok(());
             }
@@ -64,9 +73,19 @@ impl<C: Control> Engine<'_, C> {
                 self.report_open(handler, id);
                 return Ok(());
             }
+            (Step::DeliverHeld, _) => {
+                self.deliver_held(handler, id);
+                return Ok(());
+            }
+            (Step::Ask, _) => {
+                self.core.ask(id);
+                return Ok(());
+            }
             (Step::Goodbye, _) => {
                 conn.lingers_since = self.core.now;
-                conn.goodbye_due = self.core.config.mode == Mode::Spinwire;
+                if self.core.config.mode == Mode::Spinwire {
+                    conn.due.add(Due::GOODBYE);
+                }
                 self.core.dirty.mark(id.slot());
                 return Ok(());
             }
@@ -74,6 +93,10 @@ impl<C: Control> Engine<'_, C> {
                 self.perform(id, Action::Disconnect)?;
                 // Without a posted receive nothing will come back to end the drain.
                 self.core.dirty.mark(id.slot());
+                return Ok(());
+            }
+            (Step::Abandon, _) => {
+                self.abandon(id);
                 return Ok(());
             }
             (Step::Release, _) => {
@@ -84,8 +107,9 @@ impl<C: Control> Engine<'_, C> {
         self.perform(id, action)
     }
 
-    fn perform(&mut self, id: ConnId, action: Action<'_>) -> Result<(), ActionError> {
-        self.control.perform(&mut self.fabric, id, action)
+    pub(super) fn perform(&mut self, id: ConnId, action: Action<'_>) -> Result<(), ActionError> {
+        let link = self.core.conns.get(id).map_or(id, |conn| conn.link);
+        self.control.perform(&mut self.fabric, link, action)
     }
 
     /// Our own private data; empty in raw mode.
@@ -93,7 +117,8 @@ impl<C: Control> Engine<'_, C> {
         let Core { config, sizing, .. } = &self.core;
         match config.mode {
             Mode::Spinwire => {
-                Hello { credits: sizing.recv_posted, message_bytes_max: config.message_bytes_max }.encode()
+                Hello { credits: sizing.recv_posted, message_bytes_max: config.message_bytes_max, answers_asks: true }
+                    .encode()
             }
             Mode::Raw => Encoded::new(),
         }
@@ -107,14 +132,8 @@ impl<C: Control> Engine<'_, C> {
         }
     }
 
-    /// The end: queue pair, then id; then the device touches nothing any more and every buffer comes home.
+    /// The end.
     fn release<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
-        self.releases += 1;
-        // Both cope with what was never made, and there is nothing left to do about a failure: it is counted below.
-        for action in [Action::DestroyQp, Action::DestroyId] {
-            let failed = self.perform(id, action).is_err();
-            self.core.stats.releases_failed += u64::from(failed);
-        }
         let Some(conn) = self.core.conns.get(id) else { return };
         let reason = match conn.reason.unwrap_or(CloseReason::Local) {
             // The event, or a send that came too late, was seen before the goodbye that explains it.
@@ -124,17 +143,15 @@ impl<C: Control> Engine<'_, C> {
         let report = CloseReport {
             reason,
             was_open: conn.opened,
-            unsent: conn.sends.gathered(),
+            unsent: conn.sends.gathered() - conn.held,
             unconfirmed_after: conn.unconfirmed_after,
+            attempts: conn.attempts,
+            failed_before: conn.failed_before,
         };
-        let (occupied, recv_posted) = (conn.sends.occupied(), conn.recv_posted);
-        for _ in 0..occupied {
-            self.core.retire(id);
-        }
-        if recv_posted > 0 {
-            self.core.recv_pool.reclaim_all(id);
-        }
-        self.core.conns.remove(id);
+        let link = conn.link;
+        self.destroy(id);
+        self.core.timers.cancel_all(id);
+        self.core.conns.remove_up_to(id, link);
         self.core.stats.closed += 1;
         handler.on_close(&mut Cx { core: &mut self.core }, id, &report);
     }

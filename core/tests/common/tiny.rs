@@ -7,7 +7,7 @@
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
-use spinwire_core::config::{Config, Mode, Timeouts};
+use spinwire_core::config::{Config, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus,
@@ -15,6 +15,7 @@ use spinwire_core::fabric::{
 use spinwire_core::id::{ConnId, EndpointId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::timer::TimerSlot;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
 const CONFIG: Config = Config {
@@ -28,6 +29,9 @@ const CONFIG: Config = Config {
         linger: Nanos::from_millis(1),
         drain: Nanos::from_millis(1),
     },
+    retry: Retry::DEFAULT,
+    keepalive: None,
+    seed: 0,
 };
 const NEEDS: Needs = Needs::of(&CONFIG, 1);
 const WINDOW: u32 = CONFIG.sizing().recv_posted;
@@ -37,6 +41,7 @@ pub fn echoes(count: u64) -> bool {
     let (mut conns, mut places) = ([const { Slot::<Conn>::EMPTY }; NEEDS.conns], [Place::default(); NEEDS.conns]);
     let mut dirty = [DirtySlot::default(); NEEDS.conns];
     let mut sends = [const { SendWr::EMPTY }; NEEDS.sends];
+    let mut timers = [TimerSlot::IDLE; NEEDS.conns];
     let (mut recv_slots, mut send_slots) =
         ([PoolSlot::default(); NEEDS.recv_buffers], [PoolSlot::default(); NEEDS.send_buffers]);
     let (mut recv_bytes, mut send_bytes) = ([0; NEEDS.recv_buffers * 64], [0; NEEDS.send_buffers * 64]);
@@ -44,6 +49,7 @@ pub fn echoes(count: u64) -> bool {
         conns: &mut conns,
         places: &mut places,
         dirty: &mut dirty,
+        timers: &mut timers,
         sends: &mut sends,
         recv: PoolMemory { slots: &mut recv_slots, bytes: &mut recv_bytes, region_offset: 0, stride: 64 },
         send: PoolMemory { slots: &mut send_slots, bytes: &mut send_bytes, region_offset: 4_096, stride: 64 },
@@ -136,7 +142,7 @@ impl Control for TinyControl {
 
     fn poll_event(&mut self, _: Instant) -> Option<CmEvent> {
         let kind = self.events.pop()?;
-        let hello = Hello { credits: WINDOW, message_bytes_max: 64 }.encode();
+        let hello = Hello { credits: WINDOW, message_bytes_max: 64, answers_asks: true }.encode();
         let private_data = match kind {
             CmEventKind::Established => PrivateData::from_slice(&hello).ok()?,
             _ => PrivateData::new(),

@@ -1,9 +1,10 @@
 //! What a core is set up with.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use spinwire_core::config::{Mode, Timeouts};
+use spinwire_core::config::{Keepalive, Mode, Retry, Timeouts};
 
 use super::idle::Idle;
 use crate::cm::{Endpoint, LinkOptions};
@@ -38,6 +39,12 @@ pub struct Options {
     pub link: LinkOptions,
     /// Limits on waiting.
     pub timeouts: Timeouts,
+    /// When a connection that does not come up is tried again.
+    pub retry: Retry,
+    /// How a peer is noticed that vanished while nothing was sent. Of no effect in raw mode.
+    pub keepalive: Option<Keepalive>,
+    /// Where the engine's randomness comes from.
+    pub seed: u64,
 }
 
 /// Which side of connections a core is on.
@@ -62,7 +69,8 @@ pub enum ReadinessWish {
 }
 
 impl Options {
-    /// The defaults, on CPU `cpu`: 64 connections, depth 32, messages of up to 4 KiB, 220 bytes inline, spinning.
+    /// The defaults, on CPU `cpu`: 64 connections, depth 32, messages of up to 4 KiB, 220 bytes inline, spinning,
+    /// a random seed.
     pub fn on_core(cpu: u32) -> Self {
         Self {
             cpu,
@@ -76,6 +84,9 @@ impl Options {
             idle: Idle::Spin,
             link: LinkOptions::default(),
             timeouts: Timeouts::default(),
+            retry: Retry::DEFAULT,
+            keepalive: Some(Keepalive::DEFAULT),
+            seed: RandomState::new().build_hasher().finish(),
         }
     }
 }

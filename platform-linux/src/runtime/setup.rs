@@ -6,6 +6,7 @@ use spinwire_core::config::{Config, ConfigError};
 use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::pool::PoolSlot;
+use spinwire_core::timer::TimerSlot;
 use spinwire_core::turn::{self, DirtySlot, Needs};
 
 use super::drive::Reactor;
@@ -85,6 +86,7 @@ struct Tables {
     conns: Vec<Slot<Conn>>,
     places: Vec<Place>,
     dirty: Vec<DirtySlot>,
+    timers: Vec<TimerSlot>,
     sends: Vec<SendWr>,
     recv: Vec<PoolSlot>,
     send: Vec<PoolSlot>,
@@ -109,6 +111,9 @@ impl Setup {
             message_bytes_max: options.message_bytes_max,
             inline_bytes_max: 0,
             timeouts: options.timeouts,
+            retry: options.retry,
+            keepalive: options.keepalive,
+            seed: options.seed,
         };
         config.check()?;
         let device = match role {
@@ -158,6 +163,7 @@ impl Setup {
             conns: &mut self.tables.conns,
             places: &mut self.tables.places,
             dirty: &mut self.tables.dirty,
+            timers: &mut self.tables.timers,
             sends: &mut self.tables.sends,
             recv: &mut self.tables.recv,
             send: &mut self.tables.send,
@@ -191,6 +197,7 @@ impl Tables {
             conns: all(needs.conns, || Slot::EMPTY),
             places: all(needs.conns, Place::default),
             dirty: all(needs.conns, DirtySlot::default),
+            timers: all(needs.conns, || TimerSlot::IDLE),
             sends: all(needs.sends, || SendWr::EMPTY),
             recv: all(needs.recv_buffers, PoolSlot::default),
             send: all(needs.send_buffers, PoolSlot::default),
@@ -273,6 +280,9 @@ mod tests {
             message_bytes_max: 4_096,
             inline_bytes_max: 0,
             timeouts: Default::default(),
+            retry: Default::default(),
+            keepalive: None,
+            seed: 0,
         };
         let text = explain_memory(&config, 64, &Needs::of(&config, 64));
         let sizing = config.sizing();

@@ -4,6 +4,7 @@ use spinwire_core::config::Config;
 use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::{Control, SendWr};
 use spinwire_core::pool::PoolSlot;
+use spinwire_core::timer::TimerSlot;
 use spinwire_core::turn::{DirtySlot, Engine, Memory, PoolMemory, SetupError};
 
 use super::fabric::VerbsFabric;
@@ -15,6 +16,7 @@ pub(crate) struct Tables<'m> {
     pub conns: &'m mut [Slot<Conn>],
     pub places: &'m mut [Place],
     pub dirty: &'m mut [DirtySlot],
+    pub timers: &'m mut [TimerSlot],
     pub sends: &'m mut [SendWr],
     pub recv: &'m mut [PoolSlot],
     pub send: &'m mut [PoolSlot],
@@ -33,7 +35,7 @@ pub(crate) fn engine_on<'m, M: StableMemory, C: Control<Fabric = VerbsFabric<'m>
     control: C,
     tables: Tables<'m>,
 ) -> Result<Engine<'m, C>, SetupError> {
-    let Tables { conns, places, dirty, sends, recv, send, stride } = tables;
+    let Tables { conns, places, dirty, timers, sends, recv, send, stride } = tables;
     let (key, bytes) = region.split();
     // The stride keeps the second half as aligned as the first.
     let recv_bytes = recv.len().saturating_mul(stride as usize).min(bytes.len());
@@ -47,6 +49,7 @@ pub(crate) fn engine_on<'m, M: StableMemory, C: Control<Fabric = VerbsFabric<'m>
         conns,
         places,
         dirty,
+        timers,
         sends,
         recv: PoolMemory { slots: recv, bytes: recv_half, region_offset: 0, stride },
         send: PoolMemory { slots: send, bytes: send_half, region_offset: recv_bytes as u64, stride },

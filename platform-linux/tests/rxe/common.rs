@@ -6,11 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use spinwire_core::cm::reason::CloseReport;
-use spinwire_core::config::{Config, Mode, Timeouts};
+use spinwire_core::config::{Config, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::id::ConnId;
 use spinwire_core::pool::PoolSlot;
+use spinwire_core::timer::TimerSlot;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory, SendError};
 use spinwire_linux::clock::now;
 use spinwire_linux::cm::{ControlOptions, VerbsControl};
@@ -91,6 +92,9 @@ impl Setup {
             message_bytes_max: self.message_bytes,
             inline_bytes_max: queues.inline_bytes(),
             timeouts: Timeouts::default(),
+            retry: Retry::DEFAULT,
+            keepalive: None,
+            seed: 0,
         };
         let needs = Needs::of(&config, slots);
         let stride = stride(self.message_bytes as usize);
@@ -112,6 +116,7 @@ impl Setup {
             conns: &mut (0..slots).map(|_| Slot::<Conn>::EMPTY).collect::<Vec<_>>(),
             places: &mut vec![Place::default(); slots],
             dirty: &mut vec![DirtySlot::default(); slots],
+            timers: &mut vec![TimerSlot::IDLE; slots],
             sends: &mut (0..needs.sends).map(|_| SendWr::EMPTY).collect::<Vec<_>>(),
             recv: pool(&mut recv_slots, recv_bytes),
             send: pool(&mut send_slots, send_bytes),
