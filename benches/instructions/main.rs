@@ -33,6 +33,7 @@ const CASES: &[Case] = &[
     Case { name: "ring-batch-32", limit: Some(5), operations: 32, run: ring::batch },
     Case { name: "table-hit", limit: None, operations: 1, run: table::hit },
     Case { name: "pool-take-release", limit: None, operations: 1, run: pool::take_release },
+    Case { name: "pool-bulk-32", limit: None, operations: 32, run: pool::bulk },
 ];
 
 fn main() -> ExitCode {

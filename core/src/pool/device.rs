@@ -8,7 +8,7 @@ impl Pool<'_> {
     ///
     /// Crate-private and for the simulator only: while a real device may touch the buffer, nobody else can.
     pub(crate) fn lent_bytes(&mut self, index: u32, conn: ConnId) -> Option<&mut [u8]> {
-        if self.slots.get(index as usize)?.lender != conn.to_bits() {
+        if *self.lenders.get(index as usize)? != conn.to_bits() {
             return None;
         }
         let buf = self.buf(index);

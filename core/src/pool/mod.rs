@@ -56,10 +56,12 @@
 #![allow(unsafe_code)]
 
 mod buf;
+mod bulk;
 #[cfg(feature = "sim")]
 mod device;
 mod free;
 
 pub use buf::{Buf, Direction, Lease};
+pub use bulk::Bulk;
 pub(crate) use free::Holding;
 pub use free::{Pool, PoolError, PoolSlot};
