@@ -1,52 +1,73 @@
-//! Our ring beside rtrb, ringbuf, heapless' `spsc` and crossbeam's `ArrayQueue`: round trips, and items one way.
+//! Our ring beside rtrb, ringbuf, heapless' `spsc`, crossbeam's `ArrayQueue` and DPDK's `rte_ring`: round trips, items
+//! one way, and from two producers.
 //!
 //! See the README here for what each contest shows.
 #![allow(missing_docs)]
 
 use std::process::ExitCode;
 
-use spinwire_benches::limits::{BARE, Limit, RING_LINE_BATCH, RING_ROUND_TRIP, RING_U64_BATCH, RING_U64_SINGLE};
+use spinwire_benches::limits::{
+    BARE, Limit, RING_LINE_BATCH, RING_MANY, RING_ROUND_TRIP, RING_U64_BATCH, RING_U64_SINGLE,
+};
+use spinwire_benches::rings::many::{Lanes, Seats, many};
 use spinwire_benches::rings::ours::Spinwire;
-use spinwire_benches::rings::peers::{Crossbeam, Heapless, Ringbuf, Rtrb};
-use spinwire_benches::rings::{BATCH, Item, Line, Payload, bare, round_trip, stream};
-use spinwire_benches::{Contestant, Run};
+use spinwire_benches::rings::peers::{Crossbeam, peers};
+use spinwire_benches::rings::{BATCH, Item, Kind, Line, Payload, bare};
+use spinwire_benches::{Contestant, Run, dpdk};
 
 fn main() -> ExitCode {
     spinwire_benches::main("ring", |run| {
+        if let Some(reason) = dpdk::MISSING {
+            run.skip("rte_ring", reason);
+        }
         round_trips::<u64>(run, "ring/round_trip/u64");
         round_trips::<Payload>(run, "ring/round_trip/56B");
         one_way::<u64>(run, "ring/stream/u64/single", 1, RING_U64_SINGLE, None);
         one_way::<u64>(run, "ring/stream/u64/batch_32", BATCH, RING_U64_BATCH, Some(8));
         one_way::<Line>(run, "ring/stream/64B/single", 1, &[], None);
         one_way::<Line>(run, "ring/stream/64B/batch_32", BATCH, RING_LINE_BATCH, Some(1));
+        producers(run, "ring/many/apart/single", 1, Seats::Apart);
+        producers(run, "ring/many/apart/batch_32", BATCH, Seats::Apart);
+        producers(run, "ring/many/shared/single", 1, Seats::Shared);
+        producers(run, "ring/many/shared/batch_32", BATCH, Seats::Shared);
     })
 }
 
 fn round_trips<T: Item>(run: &mut Run, name: &str) {
     let pinned = &*run.pinned();
-    let mut contestants = [
-        Contestant::windows("spinwire", |rounds| round_trip::<Spinwire<T>, T>(pinned, rounds)),
-        Contestant::windows("rtrb", |rounds| round_trip::<Rtrb<T>, T>(pinned, rounds)),
-        Contestant::windows("ringbuf", |rounds| round_trip::<Ringbuf<T>, T>(pinned, rounds)),
-        Contestant::windows("heapless_spsc", |rounds| round_trip::<Heapless<T>, T>(pinned, rounds)),
-        Contestant::windows("crossbeam_array_queue", |rounds| round_trip::<Crossbeam<T>, T>(pinned, rounds)),
-        Contestant::windows(BARE, |rounds| bare::round_trip(pinned, rounds)),
-    ];
+    let kinds = [vec![Kind::of::<Spinwire<T>, T>("spinwire")], peers::<T>()].concat();
+    let mut contestants: Vec<_> = kinds
+        .into_iter()
+        .map(|Kind { name, round_trip, .. }| Contestant::windows(name, move |rounds| round_trip(pinned, rounds)))
+        .collect();
+    contestants.push(Contestant::windows(BARE, |rounds| bare::round_trip(pinned, rounds)));
     run.contest(name, &["p50", "p99"], RING_ROUND_TRIP, &mut contestants);
 }
 
 /// `per_line`: items in a cache line, if bare lines take part.
 fn one_way<T: Item>(run: &mut Run, name: &str, batch: usize, limits: &[Limit], per_line: Option<u64>) {
     let pinned = &*run.pinned();
-    let mut contestants = vec![
-        Contestant::windows("spinwire", |items| stream::<Spinwire<T>, T>(pinned, items, batch)),
-        Contestant::windows("rtrb", |items| stream::<Rtrb<T>, T>(pinned, items, batch)),
-        Contestant::windows("ringbuf", |items| stream::<Ringbuf<T>, T>(pinned, items, batch)),
-        Contestant::windows("heapless_spsc", |items| stream::<Heapless<T>, T>(pinned, items, batch)),
-        Contestant::windows("crossbeam_array_queue", |items| stream::<Crossbeam<T>, T>(pinned, items, batch)),
-    ];
+    let kinds = [vec![Kind::of::<Spinwire<T>, T>("spinwire")], peers::<T>()].concat();
+    let mut contestants: Vec<_> = kinds
+        .into_iter()
+        .map(|Kind { name, stream, .. }| Contestant::windows(name, move |items| stream(pinned, items, batch)))
+        .collect();
     if let Some(per_line) = per_line {
         contestants.push(Contestant::windows(BARE, move |items| bare::bulk(pinned, items, per_line)));
     }
     run.contest(name, &["item"], limits, &mut contestants);
+}
+
+fn producers(run: &mut Run, name: &str, batch: usize, seats: Seats) {
+    let pinned = &*run.pinned();
+    // Producers that share a CPU are switched every few milliseconds; several turns of both belong to the picture.
+    let longer = if seats == Seats::Shared { 20 } else { 1 };
+    let mut contestants = vec![
+        Contestant::windows("spinwire", move |items| many::<Lanes>(pinned, items, batch, seats)),
+        Contestant::windows("crossbeam_array_queue", move |items| many::<Crossbeam<u64>>(pinned, items, batch, seats)),
+        #[cfg(dpdk)]
+        Contestant::windows("rte_ring", move |items| many::<dpdk::RteRing<u64>>(pinned, items, batch, seats)),
+    ];
+    contestants.iter_mut().for_each(|contestant| contestant.lengthen(longer));
+    run.contest(name, &["item"], RING_MANY, &mut contestants);
 }

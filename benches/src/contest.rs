@@ -23,12 +23,19 @@ impl Sample {
 
     /// Median and 99th percentile of single times in ticks, for a contest with the metrics `p50` and `p99`.
     ///
+    /// Some processors count ticks in steps of 10 ns, which is much beside a round trip. So the median is taken as the
+    /// mean of the middle half, and the 99th percentile as the mean of what lies half a percent around it.
+    ///
     /// # Panics
     /// If there are none.
     pub fn percentiles(elapsed: Duration, mut ticks: Vec<u32>) -> Self {
         ticks.sort_unstable();
-        let at = |percent: usize| f64::from(ticks[(ticks.len() * percent / 100).min(ticks.len() - 1)]);
-        Sample { elapsed, ns: [50, 99].map(|percent| at(percent) * window::ns_per_tick()).to_vec() }
+        let mean = |from: usize, to: usize| {
+            let at = |per_mille| ticks.len() * per_mille / 1000;
+            let some = &ticks[at(from)..at(to).max(at(from) + 1)];
+            some.iter().map(|&ticks| f64::from(ticks)).sum::<f64>() / some.len() as f64
+        };
+        Sample { elapsed, ns: [mean(250, 750), mean(985, 995)].map(|ticks| ticks * window::ns_per_tick()).to_vec() }
     }
 }
 
@@ -38,6 +45,7 @@ type Window<'a> = Box<dyn FnMut(u64) -> Result<Sample, Dropped> + 'a>;
 pub struct Contestant<'a> {
     pub(crate) name: &'static str,
     window: Window<'a>,
+    longer: u32,
 }
 
 impl<'a> Contestant<'a> {
@@ -48,7 +56,12 @@ impl<'a> Contestant<'a> {
 
     /// Work that measures itself, in windows of its own: given how many times it has to do the thing.
     pub fn windows(name: &'static str, window: impl FnMut(u64) -> Result<Sample, Dropped> + 'a) -> Self {
-        Contestant { name, window: Box::new(window) }
+        Contestant { name, window: Box::new(window), longer: 1 }
+    }
+
+    /// Makes its windows that many times longer than usual.
+    pub fn lengthen(&mut self, longer: u32) {
+        self.longer = longer;
     }
 
     /// One window whose figures nobody wants: only that it works.
@@ -58,10 +71,11 @@ impl<'a> Contestant<'a> {
         }
     }
 
-    /// One window that counts. Dropped ones are done again, but not for ever: after [`RETRIES`] the window is given up.
-    /// CPUs that were moved stay there for a while, so each further try waits longer.
+    /// One window that counts. Dropped ones are done again, but not for ever: after [`RETRIES`] the window is given up,
+    /// and after [`PATIENCE`] given up in a contest each is tried once. CPUs that were moved stay there for a while, so
+    /// each further try waits longer.
     pub(crate) fn sample(&mut self, times: u64, tally: &mut Tally) -> Option<Sample> {
-        for retry in 0..RETRIES {
+        for retry in 0..if tally.given_up < PATIENCE { RETRIES } else { 1 } {
             match (self.window)(times) {
                 Ok(sample) => {
                     tally.kept += 1;
@@ -80,6 +94,7 @@ impl<'a> Contestant<'a> {
 
     /// How many times fill a window of `length`.
     pub(crate) fn times_in(&mut self, length: Duration, tally: &mut Tally) -> u64 {
+        let length = length * self.longer;
         let mut times = FEWEST;
         while let Some(Sample { elapsed, .. }) = self.sample(times, tally) {
             if elapsed * 4 >= length {
@@ -106,14 +121,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What happened since `before`.
-    pub fn since(self, before: Tally) -> Tally {
-        Tally {
-            kept: self.kept - before.kept,
-            switched: self.switched - before.switched,
-            moved: self.moved - before.moved,
-            given_up: self.given_up - before.given_up,
-        }
+    /// Adds those of a contest.
+    pub fn add(&mut self, other: Tally) {
+        self.kept += other.kept;
+        self.switched += other.switched;
+        self.moved += other.moved;
+        self.given_up += other.given_up;
     }
 }
 
@@ -138,7 +151,7 @@ impl Effort {
 /// For each contestant, by its place in the contest, the median of each pass: `ns[metric][pass]`.
 pub type Results = Vec<Vec<Vec<f64>>>;
 
-/// Runs the contest. A contestant whose windows were all given up in some pass has a NaN there.
+/// Runs the contest; `tally` is its own. A contestant whose windows were all given up in some pass has a NaN there.
 pub fn run(contestants: &mut [Contestant<'_>], metrics: usize, effort: Effort, tally: &mut Tally) -> Results {
     let times: Vec<u64> = contestants.iter_mut().map(|each| each.times_in(effort.window, tally)).collect();
     let mut results = vec![vec![Vec::new(); metrics]; contestants.len()];
@@ -172,8 +185,10 @@ pub fn median(values: &mut [f64]) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
-/// How often a window is tried. With the pauses that is up to ten seconds.
-const RETRIES: u32 = 100;
+/// How often a window is tried. With the pauses that is up to two seconds.
+const RETRIES: u32 = 40;
+/// Windows given up in a contest before it is hurried.
+const PATIENCE: u64 = 10;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Times in a window at least.
 const FEWEST: u64 = 64;
@@ -215,6 +230,14 @@ mod tests {
         let results = run(&mut [contestant], 1, EFFORT, &mut tally);
         assert_eq!(results, [[[7.0, 7.0]]]);
         assert_eq!(tally, Tally { kept: 7, switched: 7, moved: 7, given_up: 0 });
+    }
+
+    #[test]
+    fn percentiles_are_finer_than_the_steps_of_the_stamp() {
+        let ticks = (0..1000).map(|n| if n % 3 == 0 { 120 } else { 100 }).chain([5000; 4]).collect();
+        let sample = Sample::percentiles(Duration::ZERO, ticks);
+        let in_ticks = sample.ns.iter().map(|ns| (ns / window::ns_per_tick()).round()).collect::<Vec<_>>();
+        assert_eq!(in_ticks, [103.0, 120.0]);
     }
 
     #[test]

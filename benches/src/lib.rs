@@ -48,8 +48,10 @@
 //! | [`contest`] | rounds and passes in rotating order, medians |
 //! | [`limits`] | what Spinwire has to reach, in one place |
 //! | [`null`] | the core's loop over a fabric that does nothing |
+//! | [`ping_pong`] | the bare cache line |
 //! | [`report`] | the table, and the same as JSON |
 //! | [`rings`] | rings as contestants
+//! | [`dpdk`] | DPDK's ring and pool, where they are installed |
 //! | [`run`] | the arguments, and what is done with a contest: compare, criterion, or a test |
 #![deny(unsafe_code)]
 
@@ -57,6 +59,7 @@ pub mod contest;
 pub mod cores;
 pub mod limits;
 pub mod null;
+pub mod ping_pong;
 pub mod report;
 pub mod rings;
 pub mod run;
@@ -68,3 +71,4 @@ mod sys;
 pub use contest::{Contestant, Sample};
 pub use cores::Cores;
 pub use run::{Run, main};
+pub use sys::dpdk;

@@ -16,6 +16,8 @@ pub struct Outcome {
     results: Results,
     verdicts: Vec<Verdict>,
     tally: Tally,
+    /// How far the CPUs were apart, in words and in ns, if it matters.
+    pub(crate) placement: Option<(String, f64)>,
 }
 
 /// Whether a limit holds.
@@ -60,6 +62,7 @@ impl Outcome {
             results,
             verdicts: Vec::new(),
             tally,
+            placement: None,
         };
         outcome.verdicts = limits.iter().map(|limit| outcome.judge(limit)).collect();
         outcome
@@ -107,7 +110,11 @@ impl Outcome {
 
     /// The table, and a line for each limit.
     pub fn table(&self) -> String {
-        let mut text = format!("{}\n  {:24}", self.name, "");
+        let mut text = self.name.clone();
+        if let Some((words, _)) = &self.placement {
+            let _ = write!(text, " ({words})");
+        }
+        let _ = write!(text, "\n  {:24}", "");
         for metric in &self.metrics {
             let _ = write!(text, "{metric:>10} ns  {:>18}  {:>8}  {:>8}", "lowest..highest", "M/s", "ours is");
         }
@@ -157,6 +164,7 @@ impl Outcome {
             "contest": self.name,
             "contestants": contestants.collect::<Vec<_>>(),
             "limits": verdicts.collect::<Vec<_>>(),
+            "bare_round_trip_ns": self.placement.as_ref().map(|(_, ns)| ns),
             "windows": tally_json(self.tally),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
@@ -21,12 +22,13 @@ use crate::window::{self, Pinned};
 /// | `--compare` | contestants in rotating order; the table; status 1 if a limit does not hold |
 /// | none, as `cargo test` gives, or `--test` | everything once, with little work; no figure is taken |
 ///
-/// With `--compare` go `--quick`, `--passes N`, `--rounds N`, `--json`, and a part of a contest's name.
+/// With `--compare` go `--quick`, `--passes N`, `--rounds N`, `--apart` (contests of two CPUs wait up to a minute until
+/// these are separate cores), `--json`, and a part of a contest's name.
 /// `SPINWIRE_CORES=0,1` names the CPUs.
 pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mode = Mode::parse(&arguments).unwrap_or_else(|wrong| refuse(bench, &wrong));
-    let cores = Cores::named().unwrap_or_else(|wrong| refuse(bench, &wrong));
+    let mode = Mode::parse(&arguments).unwrap_or_else(|wrong| refuse(&wrong));
+    let cores = Cores::named().unwrap_or_else(|wrong| refuse(&wrong));
     cores.pin(0);
     let mut run = Run {
         cores,
@@ -42,8 +44,8 @@ pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
     run.finish(bench)
 }
 
-fn refuse(bench: &str, wrong: &str) -> ! {
-    eprintln!("{bench} bench: {wrong}");
+fn refuse(wrong: &str) -> ! {
+    eprintln!("bench: {wrong}");
     process::exit(2)
 }
 
@@ -59,6 +61,7 @@ struct Compare {
     rounds: usize,
     window: Duration,
     json: bool,
+    apart: bool,
     only: String,
 }
 
@@ -78,7 +81,7 @@ impl Mode {
 impl Compare {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let Effort { passes, rounds, window } = Effort::FULL;
-        let mut compare = Compare { passes, rounds, window, json: false, only: String::new() };
+        let mut compare = Compare { passes, rounds, window, json: false, apart: false, only: String::new() };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut number = || match arguments.next().map(|number| number.parse()) {
@@ -89,6 +92,7 @@ impl Compare {
                 // The second is cargo's.
                 "--compare" | "--bench" => {}
                 "--json" => compare.json = true,
+                "--apart" => compare.apart = true,
                 "--passes" => compare.passes = number()?,
                 "--rounds" => compare.rounds = number()?,
                 "--quick" => {
@@ -97,8 +101,8 @@ impl Compare {
                 }
                 other if other.starts_with('-') => {
                     return Err(format!(
-                        "there is no {other}; with --compare go --quick, --passes N, --rounds N, --json, and a part of \
-                         a contest's name"
+                        "there is no {other}; with --compare go --quick, --passes N, --rounds N, --apart, --json, and a \
+                         part of a contest's name"
                     ));
                 }
                 only => compare.only = only.to_owned(),
@@ -111,6 +115,7 @@ impl Compare {
 /// A bench at work.
 pub struct Run {
     cores: Cores,
+    /// For the next contest, if it is one of several threads.
     pinned: Option<Arc<Pinned>>,
     mode: Mode,
     outcomes: Vec<Outcome>,
@@ -133,9 +138,9 @@ impl Run {
         limits: &[Limit],
         contestants: &mut [Contestant<'_>],
     ) {
-        let before = self.tally;
+        let (pinned, mut tally) = (self.pinned.take(), Tally::default());
         match &mut self.mode {
-            Mode::Criterion(criterion) => estimate(criterion, name, contestants, &mut self.tally),
+            Mode::Criterion(criterion) => estimate(criterion, name, contestants, &mut tally),
             Mode::Test => {
                 for contestant in contestants {
                     println!("Testing {name}/{}", contestant.name);
@@ -147,16 +152,17 @@ impl Run {
             Mode::Compare(compare) => {
                 eprintln!("{name} ...");
                 let Compare { passes, rounds, window, json, .. } = *compare;
-                let results =
-                    contest::run(contestants, metrics.len(), Effort { passes, rounds, window }, &mut self.tally);
+                let results = contest::run(contestants, metrics.len(), Effort { passes, rounds, window }, &mut tally);
                 let names: Vec<_> = contestants.iter().map(|contestant| contestant.name).collect();
-                let outcome = Outcome::new(name, metrics, &names, limits, (results, self.tally.since(before)));
+                let mut outcome = Outcome::new(name, metrics, &names, limits, (results, tally));
+                outcome.placement = pinned.map(|pinned| (pinned.class(), pinned.usual_ns()));
                 if !json {
                     println!("{}", outcome.table());
                 }
                 self.outcomes.push(outcome);
             }
         }
+        self.tally.add(tally);
     }
 
     /// Notes that somebody does not take part, so that nobody takes a contest for one against all.
@@ -165,13 +171,22 @@ impl Run {
         self.skipped.push((contestant.to_owned(), reason.to_owned()));
     }
 
-    /// For contests of several threads. Ends the process with status 2 where there are not two CPUs.
+    /// For the next contest, which is one of several threads: looks afresh how far the CPUs are apart, because a
+    /// hypervisor moves them, and the windows of one contest have to agree. Ends the process with status 2 where there
+    /// are not two CPUs.
     pub fn pinned(&mut self) -> Arc<Pinned> {
-        if let Some(pinned) = &self.pinned {
-            return pinned.clone();
+        let look = || Arc::new(Pinned::survey(&self.cores).unwrap_or_else(|wrong| refuse(&wrong)));
+        let mut pinned = look();
+        if let Mode::Compare(Compare { apart: true, .. }) = self.mode {
+            let start = Instant::now();
+            while !pinned.is_apart() {
+                if start.elapsed() > APART_WITHIN {
+                    refuse(&format!("--apart: {}, and that did not change in {APART_WITHIN:?}", pinned.class()));
+                }
+                thread::sleep(Duration::from_millis(100));
+                pinned = look();
+            }
         }
-        let pinned = Arc::new(Pinned::survey(&self.cores).unwrap_or_else(|wrong| refuse("this", &wrong)));
-        self.say(&format!("CPUs {}: {}", self.cores.names(), pinned.class()));
         self.pinned.insert(pinned).clone()
     }
 
@@ -197,14 +212,13 @@ impl Run {
         let count = |holds| verdicts().filter(|verdict| verdict.holds() == holds).count();
         let [ok, over, not_judged] = [Some(true), Some(false), None].map(count);
         if self.outcomes.is_empty() {
-            refuse(bench, &format!("no contest has `{}` in its name", compare.only));
+            refuse(&format!("no contest has `{}` in its name", compare.only));
         }
         if compare.json {
             let skipped = self.skipped.iter().map(|(who, reason)| json!({ "contestant": who, "reason": reason }));
             let all = json!({
                 "bench": bench,
                 "machine": self.cores.machine(),
-                "bare_round_trip_ns": self.pinned.as_ref().map(|pinned| pinned.usual_ns()),
                 "passes": compare.passes,
                 "rounds": compare.rounds,
                 "window_us": compare.window.as_micros() as u64,
@@ -252,6 +266,8 @@ fn estimate(criterion: &mut Criterion, name: &str, contestants: &mut [Contestant
     group.finish();
 }
 
+/// How long `--apart` waits.
+const APART_WITHIN: Duration = Duration::from_secs(60);
 /// Things a contestant does in a test.
 const TEST_TIMES: u64 = 1000;
 
@@ -267,8 +283,14 @@ mod tests {
     fn arguments_are_taken_in_any_order_and_others_are_refused() {
         let compare =
             parse(&["round_trip", "--json", "--bench", "--compare", "--quick", "--passes", "3"]).expect("right");
-        let wanted =
-            Compare { passes: 3, rounds: 1, window: Effort::QUICK.window, json: true, only: "round_trip".to_owned() };
+        let wanted = Compare {
+            passes: 3,
+            rounds: 1,
+            window: Effort::QUICK.window,
+            json: true,
+            apart: false,
+            only: "round_trip".to_owned(),
+        };
         assert_eq!(compare, wanted);
         for wrong in [&["--passes"][..], &["--rounds", "0"], &["--rounds", "x"], &["--jason"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");

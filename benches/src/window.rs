@@ -8,11 +8,12 @@
 use std::fmt;
 use std::hint;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cores::Cores;
+use crate::ping_pong::PingPong;
 use crate::sys;
 
 /// How long a window should be. Longer ones are interrupted too often, shorter ones are all start and stop.
@@ -60,41 +61,6 @@ pub fn ns_per_tick() -> f64 {
 
 pub use crate::sys::ticks;
 
-/// Cache lines to themselves, and away from the next pair that the processor may prefetch.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Line(AtomicU64);
-
-/// Two cache lines, each written by one side and polled by the other.
-#[derive(Debug, Default)]
-pub struct PingPong {
-    ping: Line,
-    pong: Line,
-}
-
-impl PingPong {
-    /// Sends numbers `from + 1 ..= from + rounds` and waits for each to come back; calls `each` after each.
-    pub fn ping(&self, from: u64, rounds: u64, mut each: impl FnMut()) {
-        for round in from + 1..=from + rounds {
-            self.ping.0.store(round, Ordering::Release);
-            while self.pong.0.load(Ordering::Acquire) != round {
-                hint::spin_loop();
-            }
-            each();
-        }
-    }
-
-    /// The other side of [`ping`](Self::ping), with the same arguments.
-    pub fn serve(&self, from: u64, rounds: u64) {
-        for round in from + 1..=from + rounds {
-            while self.ping.0.load(Ordering::Acquire) != round {
-                hint::spin_loop();
-            }
-            self.pong.0.store(round, Ordering::Release);
-        }
-    }
-}
-
 /// Several threads that work at once, on the first CPUs of a list.
 pub struct Pinned {
     cores: Cores,
@@ -136,10 +102,19 @@ impl Pinned {
         self.usual_ns
     }
 
-    /// That in words. SMT siblings share their nearest cache, so a line costs them a few tens of nanoseconds.
+    /// Whether the CPUs are separate cores that share no near cache. A line costs SMT siblings a few tens of nanoseconds.
+    pub fn is_apart(&self) -> bool {
+        self.usual_ns > NEAR_NS
+    }
+
+    /// That in words.
     pub fn class(&self) -> String {
-        let class = if self.usual_ns < SMT_NS { "as SMT siblings have it" } else { "as separate cores have it" };
-        format!("a bare round trip of a cache line takes {:.0} ns, {class}", self.usual_ns)
+        let class = if self.is_apart() { "apart" } else { "near" };
+        format!(
+            "CPUs {} are {class}: a bare round trip of a cache line takes {:.0} ns",
+            self.cores.names(),
+            self.usual_ns
+        )
     }
 
     /// The number of CPUs, at least two.
@@ -213,7 +188,7 @@ impl Pinned {
             let pinged = scope.spawn(|| {
                 self.cores.pin(0);
                 lines.ping(0, CHECK, || ());
-                time_pings(&lines, CHECK)
+                lines.time_pings(CHECK, CHECK)
             });
             served.join().expect("it only waits for lines");
             pinged.join().expect("it only waits for lines")
@@ -284,7 +259,7 @@ impl Gate<'_> {
     fn check(&self, which: usize) -> f64 {
         let lines = &self.meeting.lines[which];
         let ns = match self.part {
-            Part::Pings => time_pings(lines, 0),
+            Part::Pings => lines.time_pings(0, CHECK),
             Part::Serves => {
                 lines.serve(0, CHECK);
                 f64::NAN
@@ -305,12 +280,6 @@ impl Gate<'_> {
     }
 }
 
-fn time_pings(lines: &PingPong, from: u64) -> f64 {
-    let start = Instant::now();
-    lines.ping(from, CHECK, || ());
-    start.elapsed().as_nanos() as f64 / CHECK as f64
-}
-
 /// The others spin for ever if one of them is gone.
 struct EndOnPanic;
 
@@ -324,8 +293,8 @@ impl Drop for EndOnPanic {
 
 /// Round trips of one check: 30 to 100 us.
 const CHECK: u64 = 256;
-/// A bare round trip between SMT siblings takes less.
-const SMT_NS: f64 = 100.0;
+/// A bare round trip between CPUs that share a near cache takes less.
+const NEAR_NS: f64 = 200.0;
 /// Checks of a survey.
 const SURVEY: usize = 101;
 /// Beyond this factor from the usual, CPUs have moved.

@@ -4,7 +4,8 @@ use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contest::Sample;
-use crate::window::{Dropped, PingPong, Pinned, Role, ticks};
+use crate::ping_pong::PingPong;
+use crate::window::{Dropped, Pinned, Role, ticks};
 
 /// Round trips over two lines, each written by one side and polled by the other. Seven more words in each line change
 /// nothing that can be measured, so this is the limit for whatever fits into a line.

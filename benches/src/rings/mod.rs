@@ -1,6 +1,7 @@
 //! Rings as contestants: one small trait for all, each implemented in the form that suits the ring best.
 
 pub mod bare;
+pub mod many;
 pub mod ours;
 pub mod peers;
 mod round_trip;
@@ -11,6 +12,9 @@ pub use stream::stream;
 
 use std::hint;
 use std::time::{Duration, Instant};
+
+use crate::contest::Sample;
+use crate::window::{Dropped, Pinned};
 
 /// Slots of every ring. Where a ring loses one to tell full from empty, it holds one item less.
 pub const CAPACITY: usize = 1024;
@@ -76,6 +80,15 @@ pub trait Tx<T: Item>: Send {
     fn push_batch(&mut self, first: u64, count: usize) -> usize {
         (0..count).take_while(|&done| self.push(T::new(first + done as u64))).count()
     }
+
+    /// Pushes the items numbered `first..first + items`, `batch` at a time, 1 or [`BATCH`]; waits while there is no
+    /// room. Only rings in another language have a loop of their own.
+    fn produce(&mut self, first: u64, items: u64, batch: usize)
+    where
+        Self: Sized,
+    {
+        stream::produce(self, first, items, batch);
+    }
 }
 
 /// The popping half of a ring.
@@ -88,6 +101,14 @@ pub trait Rx<T: Item>: Send {
     #[inline]
     fn pop_batch(&mut self, max: usize, mut each: impl FnMut(&T)) -> usize {
         (0..max).map_while(|_| self.pop().map(|item| each(&item))).count()
+    }
+
+    /// Pops the items numbered `first..first + items` and checks each; otherwise like [`Tx::produce`].
+    fn consume(&mut self, first: u64, items: u64, batch: usize)
+    where
+        Self: Sized,
+    {
+        stream::consume(self, first, items, batch);
     }
 }
 
@@ -109,7 +130,25 @@ pub trait Ring<T: Item> {
     fn split(&mut self) -> (Self::Tx<'_>, Self::Rx<'_>);
 }
 
-/// Waits for the other side, but not for ever: a ring that lost an item should fail, not hang.
+/// A kind of ring, by name, and what it can be asked to do.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// The contestant's name.
+    pub name: &'static str,
+    /// See [`round_trip()`].
+    pub round_trip: fn(&Pinned, u64) -> Result<Sample, Dropped>,
+    /// See [`stream()`].
+    pub stream: fn(&Pinned, u64, usize) -> Result<Sample, Dropped>,
+}
+
+impl Kind {
+    /// The ring `R`.
+    pub fn of<R: Ring<T>, T: Item>(name: &'static str) -> Self {
+        Kind { name, round_trip: round_trip::<R, T>, stream: stream::<R, T> }
+    }
+}
+
+/// Waits for the other side, but not for ever: a ring that lost an item should fail, not hang. One for each loop.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     turns: u32,
@@ -123,21 +162,16 @@ impl Patience {
         hint::spin_loop();
         self.turns += 1;
         if self.turns == 1 << 20 {
+            self.turns = 0;
             self.look();
         }
     }
 
-    /// To be called when there was something to do after all.
-    #[inline(always)]
-    pub fn renew(&mut self) {
-        self.turns = 0;
-    }
-
+    /// To be called after a long stretch of waiting.
     #[cold]
-    fn look(&mut self) {
-        self.turns = 0;
+    pub fn look(&mut self) {
         let since = *self.since.get_or_insert_with(Instant::now);
-        assert!(since.elapsed() < LONGEST, "nothing came for {LONGEST:?}: the ring has lost an item");
+        assert!(since.elapsed() < LONGEST, "not done after {LONGEST:?}: the ring has lost an item");
     }
 }
 

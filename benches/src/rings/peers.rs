@@ -5,7 +5,19 @@ use heapless::spsc::Queue;
 use ringbuf::traits::{Consumer as _, Producer as _, Split as _};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 
-use super::{BATCH, CAPACITY, Item, Ring, Rx, Tx};
+use super::{BATCH, CAPACITY, Item, Kind, Ring, Rx, Tx};
+
+/// All of them, those of DPDK where it is installed.
+pub fn peers<T: Item>() -> Vec<Kind> {
+    vec![
+        Kind::of::<Rtrb<T>, T>("rtrb"),
+        Kind::of::<Ringbuf<T>, T>("ringbuf"),
+        Kind::of::<Heapless<T>, T>("heapless_spsc"),
+        Kind::of::<Crossbeam<T>, T>("crossbeam_array_queue"),
+        #[cfg(dpdk)]
+        Kind::of::<crate::dpdk::RteRing<T>, T>("rte_ring"),
+    ]
+}
 
 /// `rtrb`. Its batches are chunks, written and read in place.
 pub struct Rtrb<T>(Option<(rtrb::Producer<T>, rtrb::Consumer<T>)>);

@@ -60,10 +60,7 @@ fn echo<T: Item>(requests: &mut impl Rx<T>, answer: &mut impl Tx<T>, rounds: u64
 fn wait<T: Item>(rx: &mut impl Rx<T>, patience: &mut Patience) -> T {
     loop {
         match rx.pop() {
-            Some(item) => {
-                patience.renew();
-                return item;
-            }
+            Some(item) => return item,
             None => patience.spin(),
         }
     }

@@ -17,14 +17,14 @@ pub fn stream<R: Ring<T>, T: Item>(pinned: &Pinned, items: u64, batch: usize) ->
     let (mut tx, mut rx) = ring.split();
     let elapsed = pinned.window(vec![
         Role::new(0, move |gate| {
-            produce(&mut tx, 0, WARM_UP, batch);
+            tx.produce(0, WARM_UP, batch);
             gate.start();
-            produce(&mut tx, WARM_UP, items, batch);
+            tx.produce(WARM_UP, items, batch);
         }),
         Role::new(1, move |gate| {
-            consume(&mut rx, 0, WARM_UP, batch);
+            rx.consume(0, WARM_UP, batch);
             gate.start();
-            consume(&mut rx, WARM_UP, items, batch);
+            rx.consume(WARM_UP, items, batch);
         }),
     ])?;
     Ok(Sample::per_item(elapsed, items))
@@ -32,7 +32,7 @@ pub fn stream<R: Ring<T>, T: Item>(pinned: &Pinned, items: u64, batch: usize) ->
 
 // Not inlined, so that the same code is warmed up and measured, and `batch` known, so that it costs nothing.
 #[inline(never)]
-fn produce<T: Item>(tx: &mut impl Tx<T>, first: u64, items: u64, batch: usize) {
+pub(super) fn produce<T: Item>(tx: &mut impl Tx<T>, first: u64, items: u64, batch: usize) {
     let (end, mut next, mut patience) = (first + items, first, Patience::default());
     if batch == 1 {
         while next < end {
@@ -52,7 +52,7 @@ fn produce<T: Item>(tx: &mut impl Tx<T>, first: u64, items: u64, batch: usize) {
 }
 
 #[inline(never)]
-fn consume<T: Item>(rx: &mut impl Rx<T>, first: u64, items: u64, batch: usize) {
+pub(super) fn consume<T: Item>(rx: &mut impl Rx<T>, first: u64, items: u64, batch: usize) {
     let (end, mut next, mut patience) = (first + items, first, Patience::default());
     while next < end {
         let popped = if batch == 1 {

@@ -1,4 +1,6 @@
-//! What safe Rust cannot ask: the thread's context switches, and the processor's time stamp.
+//! What safe Rust cannot do: ask for the thread's context switches and the processor's time stamp, and call C.
+
+pub mod dpdk;
 
 use std::mem::MaybeUninit;
 
@@ -27,4 +29,11 @@ pub fn ticks() -> u64 {
     use std::time::Instant;
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// The CPU the calling thread is on, 0 if the system does not tell.
+#[cfg(dpdk)]
+fn this_cpu() -> u32 {
+    // SAFETY: the call has no arguments and only returns a number.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
