@@ -33,6 +33,10 @@ pub const BATCH_MAX: usize = 32;
 /// Sends between two signalled ones, at most: what one completion then retires.
 pub const SIGNAL_EVERY_MAX: u32 = 32;
 
+/// Receives posted again in one chain, at most. Each waits for the others of its batch in a buffer that is there for
+/// nothing else; a chain of eight costs little more than a chain of one.
+const RECV_BATCH_MAX: u32 = 8;
+
 /// Receives kept posted beyond the depth. With two, a credit update always finds a receive, and credit updates that
 /// answer credit updates die out.
 const CONTROL_RECVS: u32 = 2;
@@ -44,7 +48,8 @@ const CONTROL_SLOTS_EXTRA: u32 = 2;
 /// Sends an application may queue beyond `2 x depth`, so that a depth of 1 can leave a few sends unsignalled too.
 const APP_SLOTS_EXTRA: u32 = 5;
 
-const _: () = assert!(DEPTH_MAX + CONTROL_RECVS < u16::MAX as u32, "credits for a whole window must fit in 16 bits");
+const _: () =
+    assert!(Sizing::of(DEPTH_MAX).recv_posted < u16::MAX as u32, "credits for a whole window must fit in 16 bits");
 const _: () = assert!(
     Sizing::of(DEPTH_MAX).send_slots < INDEX_MASK / 2,
     "a send's sequence number must be unambiguous within its 20 bits",
@@ -139,8 +144,13 @@ pub enum ConfigError {
 /// Queue and buffer counts per connection: one depth sizes send queue, receive queue, pools and credits together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizing {
-    /// Receives kept posted, and the credits the peer starts with: the depth, and two kept for control messages.
+    /// Receives posted at most, and the credits the peer starts with: those always posted, and what the next batch waits
+    /// for.
     pub recv_posted: u32,
+    /// Receives always posted, while the pool has buffers: the depth, and two kept for control messages.
+    pub recv_posted_min: u32,
+    /// Receives are posted again when so many are missing, in one chain.
+    pub recv_batch: u32,
     /// Receive buffers per connection: the posted ones, a depth of answers in place on their way, and the answers
     /// that have arrived but not been retired by a signalled one yet.
     pub recv_buffers: u32,
@@ -164,12 +174,28 @@ impl Sizing {
             4..SIGNAL_EVERY_MAX => depth / 2,
             _ => SIGNAL_EVERY_MAX,
         };
-        let recv_posted = depth + CONTROL_RECVS;
+        let recv_batch = match depth / 4 {
+            0 => 1,
+            1..RECV_BATCH_MAX => depth / 4,
+            _ => RECV_BATCH_MAX,
+        };
+        let recv_posted_min = depth + CONTROL_RECVS;
+        let recv_posted = recv_posted_min + recv_batch - 1;
         let recv_buffers = recv_posted + depth + signal_every;
         let app_slots = 2 * depth + APP_SLOTS_EXTRA;
         let control_slots = signal_every + CONTROL_SLOTS_EXTRA;
         let send_slots = (app_slots + recv_buffers + control_slots).next_power_of_two();
-        Self { recv_posted, recv_buffers, app_slots, control_slots, send_slots, send_buffers: app_slots, signal_every }
+        Self {
+            recv_posted,
+            recv_posted_min,
+            recv_batch,
+            recv_buffers,
+            app_slots,
+            control_slots,
+            send_slots,
+            send_buffers: app_slots,
+            signal_every,
+        }
     }
 }
 

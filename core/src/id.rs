@@ -107,9 +107,11 @@ impl WorkId {
         (self.0 & SLOT_MASK) as usize
     }
 
-    /// Whether this work id belongs to exactly this life of the connection's slot.
-    pub const fn is_of(self, conn: ConnId) -> bool {
-        self.0 & TAG_MASK == conn.0 & TAG_MASK
+    /// Whether this names work of `kind` that was posted in exactly this life of the connection's slot.
+    #[inline]
+    pub const fn is_of(self, conn: ConnId, kind: WorkKind) -> bool {
+        // The index, which may be any, is above everything else.
+        (self.0 ^ WorkId::new(conn, kind, 0).0) & ((1 << INDEX_SHIFT) - 1) == 0
     }
 
     /// What was posted; `None` for a word that no work id of ours has.
@@ -168,7 +170,7 @@ mod tests {
             for kind in [WorkKind::Recv, WorkKind::Send] {
                 let work = WorkId::from_bits(WorkId::new(conn, kind, index).to_bits());
                 assert_eq!((work.slot(), work.kind(), work.index()), (slot as usize, Some(kind), index));
-                assert!(work.is_of(conn));
+                assert!(work.is_of(conn, kind));
             }
         }
     }
@@ -176,8 +178,10 @@ mod tests {
     #[test]
     fn another_life_of_the_slot_is_told_apart() {
         let work = WorkId::new(ConnId::new(3, 9), WorkKind::Recv, 1);
-        assert!(!work.is_of(ConnId::new(3, 10)));
-        assert!(!work.is_of(ConnId::new(4, 9)));
+        assert!(work.is_of(ConnId::new(3, 9), WorkKind::Recv));
+        assert!(!work.is_of(ConnId::new(3, 10), WorkKind::Recv));
+        assert!(!work.is_of(ConnId::new(4, 9), WorkKind::Recv));
+        assert!(!work.is_of(ConnId::new(3, 9), WorkKind::Send));
     }
 
     #[test]

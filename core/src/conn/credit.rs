@@ -80,7 +80,7 @@ pub struct Credits {
     owed_for_data: bool,
     /// The same of the receives that are used and not posted again yet.
     used_by_data: bool,
-    /// Own receives in all.
+    /// Own receives that are always posted.
     own_window: u32,
 }
 
@@ -89,9 +89,15 @@ impl Credits {
     pub const RAW: Self =
         Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
 
-    /// The peer has posted `window` receives, this side `own_window`.
+    /// The peer has posted `window` receives; this side always has `own_window` of them, and for a while a few more.
     pub const fn new(window: u32, own_window: u32) -> Self {
         Self { available: window, window, owed: 0, owed_for_data: false, used_by_data: false, own_window }
+    }
+
+    /// Nothing is counted: the peer is not a Spinwire, or its hello has not been read.
+    #[inline]
+    pub const fn is_raw(&self) -> bool {
+        self.window == 0
     }
 
     /// Data messages that may be sent now.
@@ -113,12 +119,13 @@ impl Credits {
     /// Whether the peer should be told of its credits although there is nothing else to send: half the window is owed,
     /// or nearly all of it. Receives used by credit updates alone do not count for the first, else two sides would
     /// thank each other for ever. One receive alone is not worth a message: a reply carries it a moment later.
+    #[inline]
     pub const fn update_is_due(&self) -> bool {
         let half = if self.own_window < 4 { 2 } else { self.own_window / 2 };
-        self.window != 0 && ((self.owed_for_data && self.owed >= half) || self.owed + 1 >= self.own_window)
+        self.owed > 1 && ((self.owed_for_data && self.owed >= half) || self.owed + 1 >= self.own_window)
     }
 
-    /// Credits given with the message that goes out now; at most what 16 bits hold.
+    /// Credits given with the message that goes out now; at most what 16 bits hold. None in raw mode.
     pub fn give(&mut self) -> u16 {
         let given = self.owed.min(u16::MAX as u32);
         self.owed -= given;
@@ -126,16 +133,23 @@ impl Credits {
         given as u16
     }
 
-    /// A message goes out and takes one of the peer's receives.
-    ///
-    /// # Panics
-    /// When there is none. The engine asks [`Credits::for_data`] or [`Credits::for_control`] first.
+    /// Takes one of the peer's receives for a message of `kind` that goes out; `false` when it has to wait. In raw mode
+    /// everything may go.
     #[inline]
-    pub fn spend(&mut self) {
-        if self.window != 0 {
-            assert!(self.available > 0, "a message was sent without credit");
+    #[must_use]
+    pub const fn spend(&mut self, kind: MessageKind) -> bool {
+        if self.is_raw() {
+            return true;
+        }
+        let allowed = match kind {
+            MessageKind::Data => self.available > 1,
+            MessageKind::Credit | MessageKind::Ask => self.for_control(),
+            MessageKind::Goodbye => self.for_goodbye(),
+        };
+        if allowed {
             self.available -= 1;
         }
+        allowed
     }
 
     /// Own receives were posted again.
@@ -196,7 +210,7 @@ mod tests {
     #[test]
     fn credits_beyond_the_window_are_a_fault_of_the_peer() {
         let mut credits = Credits::new(4, 4);
-        credits.spend();
+        assert!(credits.spend(MessageKind::Data));
         assert_eq!(credits.gain(2), Err(ProtocolError::Credits { got: 2, have: 3, max: 4 }));
         assert_eq!(credits.gain(1), Ok(()));
     }
@@ -220,9 +234,12 @@ mod tests {
     fn two_sides_never_overrun_never_deadlock_and_fall_silent() {
         for seed in 0..2_000 {
             let mut random = Random::new(seed);
-            let windows = [3 + random.below(20) as u32, 3 + random.below(20) as u32];
+            let always = [3 + random.below(20) as u32, 3 + random.below(20) as u32];
+            // Receives are posted again in batches; of one of the sides one by one.
+            let batches = [1 + random.below(always[0] as u64 / 2) as u32, 1];
+            let windows = [always[0] + batches[0] - 1, always[1]];
             let mut side = |own: usize| Side {
-                credits: Credits::new(windows[1 - own], windows[own]),
+                credits: Credits::new(windows[1 - own], always[own]),
                 used: 0,
                 inbox: VecDeque::new(),
                 sent: 0,
@@ -247,25 +264,23 @@ mod tests {
                         side.owes_answer |= imm.kind == MessageKind::Ask;
                         side.used += 1;
                     }
-                    if !lazy {
+                    if !lazy && side.used >= batches[me] {
                         side.credits.owe(core::mem::take(&mut side.used));
                     }
                     for _ in 0..burst.min(goals[me] - side.sent).min(side.credits.for_data()) {
-                        side.credits.spend();
+                        assert!(side.credits.spend(MessageKind::Data));
                         side.sent += 1;
                         out.push(Imm { credits: side.credits.give(), kind: MessageKind::Data });
                     }
                     side.owes_answer &= out.is_empty();
                     let asks = side.asks > 0 && !side.waits && random.below(4) == 0;
-                    if asks && side.credits.for_control() {
+                    if asks && side.credits.spend(MessageKind::Ask) {
                         (side.asks, side.waits) = (side.asks - 1, true);
-                        side.credits.spend();
                         out.push(Imm { credits: side.credits.give(), kind: MessageKind::Ask });
                     }
                     let due = side.credits.update_is_due() || side.owes_answer;
-                    if due && side.credits.for_control() {
+                    if due && side.credits.spend(MessageKind::Credit) {
                         side.owes_answer = false;
-                        side.credits.spend();
                         out.push(Imm { credits: side.credits.give(), kind: MessageKind::Credit });
                     }
                 }

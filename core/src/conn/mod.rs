@@ -93,8 +93,8 @@ pub struct Conn {
     pub(crate) recv_posted: u32,
     /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
     pub(crate) held: u32,
-    /// Receive buffers on their way back as answers.
-    pub(crate) answers: u32,
+    /// Every n-th send is signalled.
+    pub(crate) signal_every: u32,
     /// Largest message the peer takes.
     pub(crate) send_bytes_max: u32,
     /// on_open was called.
@@ -139,7 +139,7 @@ impl Conn {
             credits: Credits::RAW,
             recv_posted: 0,
             held: 0,
-            answers: 0,
+            signal_every: 1,
             send_bytes_max: 0,
             opened: false,
             goodbye: false,
@@ -148,5 +148,16 @@ impl Conn {
             due: Due::NOTHING,
             qp_num: None,
         }
+    }
+
+    /// Whether a data message goes out with the next flush: it carries credits, and is an answer.
+    pub(crate) fn data_goes(&self) -> bool {
+        self.sends.ready() > 0 || (self.sends.waiting() > 0 && self.credits.for_data() > 0)
+    }
+
+    /// Messages go both ways: it is up, and nobody closes it. Then it was opened, and there is no reason for an end yet.
+    #[inline]
+    pub(crate) fn flows(&self) -> bool {
+        self.state == State::Established && !self.close_asked
     }
 }

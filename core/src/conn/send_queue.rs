@@ -1,11 +1,13 @@
 //! The sends of one connection, from the application's call to the completion that retires them.
 //!
-//! One ring of work requests with three free-running counters:
+//! One ring of work requests with four free-running counters:
 //!
 //! ```text
-//!      retired          posted             tail
-//!         |   in flight    |    gathered    |   free ...
+//!      retired        posted         cleared        tail
+//!         |  in flight   |    ready     |   waiting    |   free ...
 //! ```
+//!
+//! A send is cleared when it has what it needs to go out, a credit of the peer's; those that wait for one wait in order.
 //!
 //! A signalled completion retires everything up to its own sequence number, for the device completes in order. A failed
 //! completion does the same: what failed before it has shown a completion of its own. Unsignalled sends that succeeded
@@ -13,13 +15,14 @@
 
 use crate::fabric::SendWr;
 use crate::id::{INDEX_MASK, WorkId};
-use crate::pool::Direction;
+use crate::pool::{Direction, Lease};
 
 /// Counters of one connection's ring. The ring's slots live elsewhere and are passed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendQueue {
     retired: u32,
     posted: u32,
+    cleared: u32,
     tail: u32,
     /// Sends since the last signalled one.
     unsignaled: u32,
@@ -32,12 +35,24 @@ pub struct SendQueue {
 impl SendQueue {
     /// A ring whose counters start at `start`; tests start them near the wrap.
     pub const fn starting_at(start: u32) -> Self {
-        Self { retired: start, posted: start, tail: start, unsignaled: 0, app: 0, control: 0 }
+        Self { retired: start, posted: start, cleared: start, tail: start, unsignaled: 0, app: 0, control: 0 }
     }
 
-    /// Sends that wait for the flush.
+    /// Sends that are not posted yet.
     pub const fn gathered(&self) -> u32 {
         self.tail.wrapping_sub(self.posted)
+    }
+
+    /// Sends that go out with the next flush.
+    #[inline]
+    pub const fn ready(&self) -> u32 {
+        self.cleared.wrapping_sub(self.posted)
+    }
+
+    /// Sends that wait for a credit.
+    #[inline]
+    pub const fn waiting(&self) -> u32 {
+        self.tail.wrapping_sub(self.cleared)
     }
 
     /// Sends the device has.
@@ -60,9 +75,21 @@ impl SendQueue {
         self.control
     }
 
-    /// The sequence number of the oldest gathered send.
-    pub const fn post_seq(&self) -> u32 {
-        self.posted
+    /// Answers in place that are not retired.
+    pub const fn answers(&self) -> u32 {
+        self.occupied() - self.app - self.control
+    }
+
+    /// The sequence number of the send that is cleared next.
+    pub const fn clear_seq(&self) -> u32 {
+        self.cleared
+    }
+
+    /// The oldest send that waits.
+    #[inline]
+    pub fn next_waiting<'r>(&self, ring: &'r mut [SendWr]) -> Option<&'r mut SendWr> {
+        let len = ring.len();
+        if self.waiting() == 0 { None } else { ring.get_mut(slot(self.cleared, len)) }
     }
 
     /// Queues a send behind the others.
@@ -78,49 +105,52 @@ impl SendQueue {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Queues a send before all that are gathered: a credit update must not wait behind data that waits for credits.
-    /// Moves each gathered send by one.
+    /// Queues a send before all that wait: a credit update must not wait behind data that waits for credits. Moves each of
+    /// those by one.
     ///
     /// # Panics
     /// As [`SendQueue::push`].
     pub fn push_front(&mut self, ring: &mut [SendWr], wr: SendWr) {
         self.push(ring, wr);
         let mut seq = self.tail.wrapping_sub(1);
-        while seq != self.posted {
+        while seq != self.cleared {
             let before = seq.wrapping_sub(1);
             ring.swap(slot(seq, ring.len()), slot(before, ring.len()));
             seq = before;
         }
     }
 
-    /// Whether the send that is posted next is signalled: every `signal_every`-th, and each that `must`.
+    /// Clears the oldest send that waits, or the one that is pushed next if none does. Returns its sequence number, and
+    /// whether it is signalled: every `signal_every`-th is, and each that `must`.
     #[inline]
-    pub fn signal(&mut self, must: bool, signal_every: u32) -> bool {
+    pub fn clear(&mut self, must: bool, signal_every: u32) -> (u32, bool) {
+        let seq = self.cleared;
+        self.cleared = seq.wrapping_add(1);
         self.unsignaled += 1;
         let signaled = must || self.unsignaled >= signal_every;
         if signaled {
             self.unsignaled = 0;
         }
-        signaled
+        (seq, signaled)
     }
 
-    /// The first `count` gathered sends, as one or two slices.
-    ///
-    /// # Panics
-    /// There are not that many.
+    /// The sends that are ready, as one or two slices.
     #[inline]
-    pub fn chain<'r>(&self, ring: &'r mut [SendWr], count: u32) -> (&'r mut [SendWr], &'r mut [SendWr]) {
-        assert!(count <= self.gathered());
+    pub fn chain<'r>(&self, ring: &'r mut [SendWr]) -> (&'r mut [SendWr], &'r mut [SendWr]) {
         let start = slot(self.posted, ring.len());
-        let first = (ring.len() - start).min(count as usize);
+        let end = start + self.ready() as usize;
+        if end <= ring.len() {
+            return (&mut ring[start..end], &mut []);
+        }
+        let wrapped = end - ring.len();
         let (low, high) = ring.split_at_mut(start);
-        (&mut high[..first], &mut low[..count as usize - first])
+        (high, &mut low[..wrapped])
     }
 
     /// The device took `count` of them.
     #[inline]
     pub fn advance(&mut self, count: u32) {
-        debug_assert!(count <= self.gathered());
+        debug_assert!(count <= self.ready());
         self.posted = self.posted.wrapping_add(count);
     }
 
@@ -138,7 +168,33 @@ impl SendQueue {
         self.retired.wrapping_sub(seq).wrapping_sub(1) < u32::MAX / 2
     }
 
-    /// Takes the oldest send out of the ring.
+    /// Takes the oldest `count` sends out of the ring and hands their buffers to `give_back`.
+    ///
+    /// # Panics
+    /// The device does not have that many.
+    #[inline]
+    pub fn retire(&mut self, ring: &mut [SendWr], count: u32, mut give_back: impl FnMut(Lease)) {
+        assert!(count <= self.in_flight(), "more sends were retired than the device has");
+        for offset in 0..count {
+            let at = slot(self.retired.wrapping_add(offset), ring.len());
+            match ring[at].buf.take() {
+                Some(lease) => {
+                    self.app -= u32::from(lease.from() == Direction::Send);
+                    give_back(lease);
+                }
+                None => self.control -= 1,
+            }
+        }
+        self.retired = self.retired.wrapping_add(count);
+    }
+
+    /// Books everything as with the device, which will never carry it out, and returns how much that is.
+    pub fn abandon(&mut self) -> u32 {
+        (self.posted, self.cleared) = (self.tail, self.tail);
+        self.occupied()
+    }
+
+    /// Takes the oldest send out of the ring, wherever it is on its way.
     ///
     /// # Panics
     /// The ring is empty.
@@ -146,10 +202,13 @@ impl SendQueue {
     pub fn pop(&mut self, ring: &mut [SendWr]) -> SendWr {
         assert!(self.occupied() > 0);
         let wr = core::mem::replace(&mut ring[slot(self.retired, ring.len())], SendWr::EMPTY);
-        if self.in_flight() == 0 {
-            self.posted = self.posted.wrapping_add(1);
+        let next = self.retired.wrapping_add(1);
+        for counter in [&mut self.posted, &mut self.cleared] {
+            if *counter == self.retired {
+                *counter = next;
+            }
         }
-        self.retired = self.retired.wrapping_add(1);
+        self.retired = next;
         self.app -= u32::from(wr.is_app());
         self.control -= u32::from(wr.buf.is_none());
         wr
@@ -174,88 +233,4 @@ fn slot(seq: u32, len: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use crate::testing::Random;
-    use std::collections::VecDeque;
-    use std::vec::Vec;
-
-    fn ring(len: usize) -> Vec<SendWr> {
-        core::iter::repeat_with(|| SendWr::EMPTY).take(len).collect()
-    }
-
-    /// Random pushes, flushes and completions against a plain queue, with the counters started near their wrap and
-    /// completions that arrive late, each retiring all before it.
-    #[test]
-    fn agrees_with_a_model_over_the_wrap() {
-        for (seed, len) in [1usize, 2, 8, 64].into_iter().enumerate() {
-            let mut random = Random::new(seed as u64);
-            let (mut queue, mut ring) = (SendQueue::starting_at(u32::MAX - 500), ring(len));
-            let mut model: VecDeque<(u32, bool)> = VecDeque::new();
-            let mut flown = 0usize;
-            for _ in 0..200_000 {
-                match random.below(3) {
-                    0 if model.len() < len => {
-                        let wr = SendWr { len: random.next() as u32, ..SendWr::EMPTY };
-                        if random.below(8) == 0 {
-                            model.insert(flown, (wr.len, false));
-                            queue.push_front(&mut ring, wr);
-                        } else {
-                            model.push_back((wr.len, false));
-                            queue.push(&mut ring, wr);
-                        }
-                    }
-                    1 => {
-                        let count = random.below(queue.gathered() as u64 + 1) as u32;
-                        let (first, second) = queue.chain(&mut ring, count);
-                        let tags: Vec<_> = first.iter().chain(second.iter()).map(|wr| wr.len).collect();
-                        let expected: Vec<_> =
-                            model.iter().skip(flown).take(count as usize).map(|entry| entry.0).collect();
-                        assert_eq!(tags, expected);
-                        for entry in model.iter_mut().skip(flown).take(count as usize) {
-                            entry.1 = queue.signal(random.below(10) == 0, 3);
-                        }
-                        queue.advance(count);
-                        flown += count as usize;
-                    }
-                    _ => {
-                        let signaled: Vec<_> = (0..flown).filter(|&n| model[n].1).collect();
-                        if signaled.is_empty() {
-                            continue;
-                        }
-                        let last = signaled[random.below(signaled.len() as u64) as usize];
-                        let oldest = queue.post_seq().wrapping_sub(flown as u32);
-                        let retires = queue.retired_by(oldest.wrapping_add(last as u32) & INDEX_MASK).unwrap();
-                        assert_eq!(retires as usize, last + 1);
-                        for _ in 0..retires {
-                            assert_eq!(queue.pop(&mut ring).len, model.pop_front().unwrap().0);
-                        }
-                        flown -= retires as usize;
-                    }
-                }
-                assert_eq!((queue.occupied() as usize, queue.in_flight() as usize), (model.len(), flown));
-                // Never more than signal_every - 1 unsignalled sends in a row.
-                assert!(model.iter().take(flown).fold(0, |run, entry| if entry.1 { 0 } else { run + 1 }) < 3);
-            }
-        }
-    }
-
-    #[test]
-    fn a_completion_of_nothing_in_flight_is_recognised() {
-        let (mut queue, mut ring) = (SendQueue::starting_at(10), ring(4));
-        assert_eq!(queue.retired_by(10), None);
-        queue.push(&mut ring, SendWr::EMPTY);
-        assert_eq!(queue.retired_by(10), None, "gathered, not posted");
-        queue.advance(1);
-        assert_eq!((queue.retired_by(9), queue.retired_by(10), queue.retired_by(11)), (None, Some(1), None));
-    }
-
-    #[test]
-    #[should_panic(expected = "more than its slots")]
-    fn a_full_ring_is_never_overwritten() {
-        let (mut queue, mut ring) = (SendQueue::default(), ring(1));
-        queue.push(&mut ring, SendWr::EMPTY);
-        queue.push(&mut ring, SendWr::EMPTY);
-    }
-}
+mod tests;

@@ -32,9 +32,8 @@ impl<C: Control> Engine<'_, C> {
         conn.qp_num = None;
         let recv_posted = core::mem::take(&mut conn.recv_posted);
         conn.held = 0;
-        for _ in 0..conn.sends.occupied() {
-            self.core.retire(id);
-        }
+        let sends = conn.sends.abandon();
+        self.core.retire(id, sends);
         if recv_posted > 0 {
             self.core.recv_pool.reclaim_all(id);
         }

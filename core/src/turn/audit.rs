@@ -27,10 +27,14 @@ impl<C: Control> Engine<'_, C> {
         let (mut received, mut sent) = (0, 0);
         for place in 0..core.conns.live() {
             let Some(conn) = core.conns.live_at(place).and_then(|id| core.conns.get(id)) else { continue };
-            received += u64::from(conn.recv_posted + conn.answers);
+            received += u64::from(conn.recv_posted + conn.sends.answers());
             sent += u64::from(conn.sends.app());
             at_most("posted receives", conn.recv_posted, core.sizing.recv_posted)?;
-            at_most("receive buffers of one connection", conn.recv_posted + conn.answers, core.sizing.recv_buffers)?;
+            at_most(
+                "receive buffers of one connection",
+                conn.recv_posted + conn.sends.answers(),
+                core.sizing.recv_buffers,
+            )?;
             at_most("sends of the application", conn.sends.app(), core.sizing.app_slots)?;
             at_most("control messages", conn.sends.control() - conn.held, core.sizing.control_slots)?;
             at_most("send slots", conn.sends.occupied(), core.sizing.send_slots)?;

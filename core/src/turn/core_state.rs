@@ -4,11 +4,10 @@ use super::cx::{ConnectError, SendError};
 use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
 use crate::cm::event::Peer;
-use crate::cm::table::State;
 use crate::config::{Config, Mode, Sizing};
-use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, Table};
+use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, SendQueue, Table};
 use crate::fabric::{Completion, SendWr};
-use crate::id::{ConnId, WorkKind};
+use crate::id::{ConnId, WorkId, WorkKind};
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
 use crate::time::Instant;
@@ -54,21 +53,25 @@ impl<'m> Core<'m> {
     /// Whose work a completion is: the connection its work id names, if it lives and the completion came from its queue
     /// pair. What has no owner is counted and may touch nobody's books.
     #[inline]
-    pub(super) fn owner(&mut self, completion: &Completion, kind: WorkKind) -> Option<ConnId> {
+    pub(super) fn owner<'c>(
+        conns: &'c mut Table<'m, Conn>,
+        stats: &mut Stats,
+        completion: &Completion,
+        kind: WorkKind,
+    ) -> Option<(ConnId, &'c mut Conn)> {
         let Completion { wr_id, qp_num, .. } = *completion;
-        let named =
-            self.conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_of(conn.link) && wr_id.kind() == Some(kind));
-        match named {
-            Some((id, conn)) if conn.qp_num == Some(qp_num) => Some(id),
-            other => {
-                self.stats.qp_num_mismatches += u64::from(other.is_some());
-                self.stats.completions_stale += 1;
-                None
-            }
+        let named = conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_of(conn.link, kind));
+        let is_named = named.is_some();
+        let owner = named.filter(|(_, conn)| conn.qp_num == Some(qp_num));
+        if owner.is_none() {
+            stats.qp_num_mismatches += u64::from(is_named);
+            stats.completions_stale += 1;
         }
+        owner
     }
 
     /// The ring of the connection in `slot`.
+    #[inline]
     pub(super) fn ring<'s>(sends: &'s mut [SendWr], sizing: &Sizing, slot: usize) -> &'s mut [SendWr] {
         let len = sizing.send_slots as usize;
         &mut sends[slot * len..][..len]
@@ -94,31 +97,22 @@ impl<'m> Core<'m> {
     pub(super) fn set_peer(config: &Config, sizing: &Sizing, conn: &mut Conn, hello: Option<crate::cm::hello::Hello>) {
         match hello {
             Some(hello) => {
-                conn.credits = Credits::new(hello.credits, sizing.recv_posted);
+                conn.credits = Credits::new(hello.credits, sizing.recv_posted_min);
+                conn.signal_every = sizing.signal_every;
                 conn.send_bytes_max = hello.message_bytes_max.min(config.message_bytes_max);
                 conn.answers_asks = hello.answers_asks;
             }
             None => {
                 conn.credits = Credits::RAW;
+                // Nothing later on the connection would retire an unsignalled tail.
+                conn.signal_every = 1;
                 conn.send_bytes_max = config.message_bytes_max;
             }
         }
     }
 
-    /// Immediate data of a message of `kind`; its credits are filled in when it goes out.
-    fn imm(&self, kind: MessageKind) -> Option<u32> {
-        match self.config.mode {
-            Mode::Spinwire => Some(Imm { credits: 0, kind }.to_bits()),
-            Mode::Raw => None,
-        }
-    }
-
     pub(super) fn queue_app(&mut self, id: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
-        let imm = self.imm(MessageKind::Data);
-        let conn = self.conns.get_mut(id).ok_or(SendError::NotOpen)?;
-        if conn.state != State::Established || conn.close_asked {
-            return Err(SendError::NotOpen);
-        }
+        let conn = self.conns.get_mut(id).filter(|conn| conn.flows()).ok_or(SendError::NotOpen)?;
         if len > conn.send_bytes_max {
             return Err(SendError::TooLong { asked: len, max: conn.send_bytes_max });
         }
@@ -132,32 +126,29 @@ impl<'m> Core<'m> {
             return Err(SendError::WouldBlock);
         };
         fill(&mut buf[..len as usize]);
-        let buf = Some(self.send_pool.lend(buf, id));
+        let buf = self.send_pool.lend(buf, id);
         let ring = Self::ring(self.sends, &self.sizing, id.slot());
-        conn.sends.push(ring, SendWr { buf, len, imm, ..SendWr::EMPTY });
+        queue_data(&self.config, &mut self.stats, conn, ring, buf, len);
         self.dirty.mark(id.slot());
         Ok(())
     }
 
-    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up.
+    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up. The
+    /// connection is dirty since the message came.
+    #[inline]
     pub(super) fn queue_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
-        let imm = self.imm(MessageKind::Data);
-        let len = len.min(self.recv_pool.buffer_bytes());
-        match self.conns.get_mut(id) {
-            Some(conn) if conn.state == State::Established && !conn.close_asked => {
-                let len = len.min(conn.send_bytes_max);
-                let buf = Some(self.recv_pool.lend(buf, id));
-                conn.answers += 1;
-                conn.sends
-                    .push(Self::ring(self.sends, &self.sizing, id.slot()), SendWr { buf, len, imm, ..SendWr::EMPTY });
-            }
-            _ => self.recv_pool.release(buf),
-        }
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.flows()) else {
+            return self.recv_pool.release(buf);
+        };
+        let len = len.min(buf.len() as u32).min(conn.send_bytes_max);
+        let buf = self.recv_pool.lend(buf, id);
+        let ring = Self::ring(self.sends, &self.sizing, id.slot());
+        queue_data(&self.config, &mut self.stats, conn, ring, buf, len);
     }
 
-    /// Queues a message without payload.
+    /// Queues a message without payload, before all that wait for credits.
     pub(super) fn queue_control(&mut self, id: ConnId, kind: MessageKind) {
-        let imm = self.imm(kind);
+        let imm = imm(self.config.mode, kind);
         let Some(conn) = self.conns.get_mut(id) else { return };
         let ring = Self::ring(self.sends, &self.sizing, id.slot());
         match kind {
@@ -169,26 +160,34 @@ impl<'m> Core<'m> {
         }
     }
 
-    /// Takes the oldest send of a connection out of its ring and gives its buffer back.
-    pub(super) fn retire(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        let wr = conn.sends.pop(Self::ring(self.sends, &self.sizing, id.slot()));
-        if let Some(lease) = wr.buf {
-            if lease.from() == Direction::Recv {
-                conn.answers -= 1;
+    /// Clears what waits, in order, as far as there are credits.
+    pub(super) fn clear_waiting(&mut self, id: ConnId) {
+        let Self { conns, sends, sizing, stats, .. } = self;
+        let Some(conn) = conns.get_mut(id) else { return };
+        let ring = Self::ring(sends, sizing, id.slot());
+        while let Some(wr) = conn.sends.next_waiting(ring) {
+            let kind = wr.imm.and_then(Imm::from_bits).map_or(MessageKind::Data, |imm| imm.kind);
+            if !conn.credits.spend(kind) {
+                stats.credit_stalls += 1;
+                return;
             }
-            self.take_back(id, &lease);
+            clear(stats, conn.link, conn.signal_every, &mut conn.sends, wr);
         }
     }
 
-    fn take_back(&mut self, id: ConnId, lease: &Lease) {
-        let pool = match lease.from() {
-            Direction::Recv => &mut self.recv_pool,
-            Direction::Send => &mut self.send_pool,
-        };
-        if let Some(buf) = pool.reclaim(lease.index(), id) {
-            pool.release(buf);
-        }
+    /// Gives back the buffers of the oldest `count` sends of a connection, which the device has carried out.
+    pub(super) fn retire(&mut self, id: ConnId, count: u32) {
+        let Self { conns, sends, sizing, recv_pool, send_pool, .. } = self;
+        let Some(conn) = conns.get_mut(id) else { return };
+        conn.sends.retire(Self::ring(sends, sizing, id.slot()), count, |lease| {
+            let pool = match lease.from() {
+                Direction::Recv => &mut *recv_pool,
+                Direction::Send => &mut *send_pool,
+            };
+            if let Some(buf) = pool.reclaim(lease.index(), id) {
+                pool.release(buf);
+            }
+        });
     }
 
     pub(super) fn request_close(&mut self, id: ConnId) {
@@ -204,5 +203,37 @@ impl<'m> Core<'m> {
                 self.request_close(id);
             }
         }
+    }
+}
+
+/// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
+#[inline]
+fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, ring: &mut [SendWr], buf: Lease, len: u32) {
+    let inline = len > 0 && len <= config.inline_bytes_max;
+    let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), inline, ..SendWr::EMPTY };
+    if conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data) {
+        clear(stats, conn.link, conn.signal_every, &mut conn.sends, &mut wr);
+    }
+    conn.sends.push(ring, wr);
+}
+
+/// Books a send as one that goes out with the next flush: it has its credit. It is the oldest that waits, or is about to
+/// be.
+#[inline]
+fn clear(stats: &mut Stats, link: ConnId, signal_every: u32, sends: &mut SendQueue, wr: &mut SendWr) {
+    let (seq, signaled) = sends.clear(wr.signaled, signal_every);
+    wr.wr_id = WorkId::new(link, WorkKind::Send, seq);
+    wr.signaled = signaled;
+    stats.sends_signaled += u64::from(signaled);
+    stats.messages_sent += u64::from(wr.buf.is_some());
+    stats.bytes_sent += u64::from(wr.len);
+}
+
+/// Immediate data of a message of `kind`; credits are added when it goes out.
+#[inline]
+fn imm(mode: Mode, kind: MessageKind) -> Option<u32> {
+    match mode {
+        Mode::Spinwire => Some(Imm { credits: 0, kind }.to_bits()),
+        Mode::Raw => None,
     }
 }

@@ -12,22 +12,28 @@ use crate::id::{ConnId, ListenerId, RequestId};
 
 impl<C: Control> Engine<'_, C> {
     /// A few connection events. When none waits, this is the control side's idle check and nothing else.
-    pub(super) fn connection_events<H: Handler>(&mut self, handler: &mut H) -> bool {
-        for handled in 0..EVENTS_PER_TURN {
-            let Some(event) = self.control.poll_event(self.core.now) else { return handled > 0 };
-            match event.target {
-                Target::Conn(id) => self.conn_event(handler, id, &event),
-                Target::Request(listener, request) => self.request(handler, listener, request, &event),
-                Target::Listener(listener) if event.kind == CmEventKind::DeviceRemoval => {
-                    handler.on_listener_lost(&mut Cx { core: &mut self.core }, listener, event.kind);
-                }
-                // A hint, such as ADDR_CHANGE after a bond changed its port: the listener goes on.
-                Target::Listener(_) => self.core.stats.events_ignored += 1,
-                Target::Device => self.device_event(handler, event.kind),
-            }
+    #[inline]
+    pub(super) fn connection_events<H: Handler>(&mut self, handler: &mut H) {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(event) = self.control.poll_event(self.core.now) else { return };
+            self.worked = true;
+            self.event(handler, &event);
         }
         self.behind = true;
-        true
+    }
+
+    #[inline(never)]
+    fn event<H: Handler>(&mut self, handler: &mut H, event: &CmEvent) {
+        match event.target {
+            Target::Conn(id) => self.conn_event(handler, id, event),
+            Target::Request(listener, request) => self.request(handler, listener, request, event),
+            Target::Listener(listener) if event.kind == CmEventKind::DeviceRemoval => {
+                handler.on_listener_lost(&mut Cx { core: &mut self.core }, listener, event.kind);
+            }
+            // A hint, such as ADDR_CHANGE after a bond changed its port: the listener goes on.
+            Target::Listener(_) => self.core.stats.events_ignored += 1,
+            Target::Device => self.device_event(handler, event.kind),
+        }
     }
 
     fn conn_event<H: Handler>(&mut self, handler: &mut H, link: ConnId, event: &CmEvent) {

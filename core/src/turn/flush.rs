@@ -5,23 +5,41 @@ use super::{Core, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::config::{BATCH_MAX, Sizing};
-use crate::conn::{Conn, Credits, Due, Imm, MessageKind};
-use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
+use crate::conn::{Conn, Due, MessageKind};
+use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr};
 use crate::id::{ConnId, WorkId, WorkKind};
 
 impl<C: Control> Engine<'_, C> {
     /// Visits each connection that something happened to. One that is marked again meanwhile waits for the next turn.
-    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H) -> bool {
+    #[inline]
+    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H) {
         let count = self.core.dirty.len();
+        if count > 0 {
+            self.worked = true;
+            self.flush_dirty(handler, count);
+        }
+    }
+
+    #[inline(never)]
+    fn flush_dirty<H: Handler>(&mut self, handler: &mut H, count: usize) {
         for _ in 0..count {
             let Some(slot) = self.core.dirty.pop() else { break };
-            let Some(id) = self.core.conns.id_at(slot) else { continue };
-            self.wishes(handler, id);
-            self.flush_conn(handler, id);
-            self.check_sends_done(handler, id);
-            self.check_drained(handler, id);
+            let Some((id, conn)) = self.core.conns.at_mut(slot) else { continue };
+            if conn.flows() {
+                self.flush_conn(handler, id);
+            } else {
+                self.flush_other(handler, id);
+            }
         }
-        count > 0
+    }
+
+    /// A connection that comes up, or ends.
+    #[inline(never)]
+    fn flush_other<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        self.wishes(handler, id);
+        self.flush_conn(handler, id);
+        self.check_sends_done(handler, id);
+        self.check_drained(handler, id);
     }
 
     /// What the application asked for since the last turn.
@@ -40,74 +58,91 @@ impl<C: Control> Engine<'_, C> {
         }
     }
 
+    /// Sends first: they are what somebody waits for, and the spare receives cover the moment.
+    #[inline]
     fn flush_conn<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
-        let posted = self.post_sends(id).map_err(|error| ("send", error));
-        // Sends first: they are what somebody waits for, and the spare receives cover the moment.
-        if let Err((what, error)) = posted.and_then(|()| self.top_up(id).map_err(|error| ("receive", error))) {
-            let reason = CloseReason::Post { what, errno: error.errno };
-            self.feed(handler, id, Input::WorkFailed, Some(reason));
+        let result = self.core.post_sends(&mut self.fabric, id).map_err(|error| ("send", error));
+        let result = result.and_then(|()| self.core.top_up(&mut self.fabric, id).map_err(|error| ("receive", error)));
+        if let Err((what, error)) = result {
+            self.feed(handler, id, Input::WorkFailed, Some(CloseReason::Post { what, errno: error.errno }));
         }
     }
 
-    fn post_sends(&mut self, id: ConnId) -> Result<(), PostError> {
-        self.gather_control(id);
-        let Core { conns, sends, sizing, config, stats, .. } = &mut self.core;
+    /// The receives a peer finds when it connects: they are in the hello, not owed.
+    pub(super) fn post_first_receives(&mut self, id: ConnId) -> Result<(), ActionError> {
+        self.core
+            .top_up(&mut self.fabric, id)
+            .map_err(|error| ActionError { call: "ibv_post_recv", errno: error.errno })?;
+        let core = &mut self.core;
+        match core.conns.get_mut(id) {
+            Some(conn) if conn.recv_posted < core.sizing.recv_posted => {
+                Err(ActionError { call: "taking receive buffers", errno: ENOBUFS })
+            }
+            Some(conn) => {
+                conn.credits.forgive();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Core<'_> {
+    /// Posts what has its credits, in one chain.
+    #[inline]
+    fn post_sends(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
+        let Some(conn) = self.conns.get_mut(id) else { return Ok(()) };
+        if conn.due != Due::NOTHING || conn.sends.waiting() > 0 || conn.credits.update_is_due() {
+            self.gather(id);
+        }
+        let Self { conns, sends, sizing, stats, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
-        let gathered = conn.sends.gathered();
-        if gathered == 0 || !matches!(conn.state, State::Established | State::Lingering) {
+        let ready = conn.sends.ready();
+        if ready == 0 || !sends_out(conn.state) {
             return Ok(());
         }
-        let ring = Core::ring(sends, sizing, id.slot());
-        let (mut ready, mut bytes, mut messages) = (0, 0u64, 0u64);
-        // In raw mode nothing later on the connection would retire an unsignalled tail.
-        let signal_every = if conn.credits == Credits::RAW { 1 } else { sizing.signal_every };
-        for offset in 0..gathered {
-            let seq = conn.sends.post_seq().wrapping_add(offset);
-            let wr = &mut ring[seq as usize & (ring.len() - 1)];
-            if !spend(&mut conn.credits, wr) {
-                stats.credit_stalls += 1;
-                break;
-            }
-            wr.wr_id = WorkId::new(conn.link, WorkKind::Send, seq);
-            wr.inline = wr.len > 0 && wr.len <= config.inline_bytes_max;
-            wr.signaled = conn.sends.signal(wr.signaled, signal_every);
-            stats.sends_signaled += u64::from(wr.signaled);
-            if wr.buf.is_some() {
-                bytes += u64::from(wr.len);
-                messages += 1;
-            }
-            ready += 1;
+        let (first, second) = conn.sends.chain(Self::ring(sends, sizing, id.slot()));
+        if let Some(imm) = first.first_mut().and_then(|wr| wr.imm.as_mut()) {
+            *imm |= u32::from(conn.credits.give());
         }
-        if ready == 0 {
-            return Ok(());
-        }
-        let (first, second) = conn.sends.chain(ring, ready);
-        let result = self.fabric.post_send(conn.link, (first, second));
+        let result = fabric.post_send(conn.link, (first, second));
         let taken = result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready);
         conn.sends.advance(taken);
         stats.doorbells += 1;
-        stats.messages_sent += messages;
-        stats.bytes_sent += bytes;
         result
     }
 
-    /// Adds a control message where one is due and can go.
-    fn gather_control(&mut self, id: ConnId) {
-        let Some(conn) = self.core.conns.get_mut(id) else { return };
+    /// Adds a control message where one is due and can go, and clears what was waiting.
+    #[inline(never)]
+    fn gather(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
         if conn.due != Due::NOTHING {
-            return self.core.gather_due(id);
-        }
+            self.gather_due(id);
         // Data that goes out anyway carries the credits.
-        let data_goes = conn.sends.gathered() > 0 && conn.credits.for_data() > 0;
-        if !data_goes && update_goes(conn, &self.core.sizing) {
-            self.core.queue_control(id, MessageKind::Credit);
-            self.core.stats.credit_messages += 1;
+        } else if !conn.data_goes() && update_goes(conn, &self.sizing) {
+            self.queue_control(id, MessageKind::Credit);
+            self.stats.credit_messages += 1;
+        }
+        if self.conns.get(id).is_some_and(|conn| sends_out(conn.state)) {
+            self.clear_waiting(id);
+        }
+    }
+
+    /// Posts receives, if a batch of them is missing.
+    #[inline]
+    fn top_up(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
+        match self.conns.get(id) {
+            Some(conn) if self.sizing.recv_posted - conn.recv_posted >= self.sizing.recv_batch => {
+                self.post_receives(fabric, id)
+            }
+            _ => Ok(()),
         }
     }
 
     /// Posts receives until there are as many as promised, or no buffer is left.
-    fn top_up(&mut self, id: ConnId) -> Result<(), PostError> {
-        let Core { conns, recv_pool, sizing, stats, dirty, .. } = &mut self.core;
+    #[inline(never)]
+    fn post_receives(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
+        let Self { conns, recv_pool, sizing, stats, dirty, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
         if conn.qp_num.is_none()
             || !matches!(conn.state, State::Established | State::Lingering | State::Connecting | State::Accepting)
@@ -115,7 +150,7 @@ impl<C: Control> Engine<'_, C> {
             return Ok(());
         }
         let missing = sizing.recv_posted - conn.recv_posted;
-        let spare = (sizing.recv_buffers - conn.answers).saturating_sub(conn.recv_posted);
+        let spare = (sizing.recv_buffers - conn.sends.answers()).saturating_sub(conn.recv_posted);
         let mut wanted = missing.min(spare);
         while wanted > 0 {
             let mut chain = heapless::Vec::<RecvWr, BATCH_MAX>::new();
@@ -131,7 +166,7 @@ impl<C: Control> Engine<'_, C> {
                 dirty.mark(id.slot());
                 break;
             }
-            let result = self.fabric.post_recv(conn.link, &chain);
+            let result = fabric.post_recv(conn.link, &chain);
             let taken =
                 result.as_ref().map_or_else(|error| error.taken.min(chain.len() as u32), |()| chain.len() as u32);
             conn.recv_posted += taken;
@@ -150,22 +185,12 @@ impl<C: Control> Engine<'_, C> {
         }
         Ok(())
     }
+}
 
-    /// The receives a peer finds when it connects: they are in the hello, not owed.
-    pub(super) fn post_first_receives(&mut self, id: ConnId) -> Result<(), ActionError> {
-        self.top_up(id).map_err(|error| ActionError { call: "ibv_post_recv", errno: error.errno })?;
-        let core = &mut self.core;
-        match core.conns.get_mut(id) {
-            Some(conn) if conn.recv_posted < core.sizing.recv_posted => {
-                Err(ActionError { call: "taking receive buffers", errno: ENOBUFS })
-            }
-            Some(conn) => {
-                conn.credits.forgive();
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
+/// States in which sends go out.
+#[inline]
+fn sends_out(state: State) -> bool {
+    matches!(state, State::Established | State::Lingering)
 }
 
 const ENOBUFS: i32 = 105;
@@ -181,19 +206,4 @@ fn update_goes(conn: &Conn, sizing: &Sizing) -> bool {
     // One slot is the goodbye's. A completion that frees another brings us here again.
     let room = conn.sends.control() + 1 < sizing.control_slots;
     wanted && room && conn.credits.update_is_due() && conn.credits.for_control()
-}
-
-/// Takes a credit for `wr` and writes the credits given into its immediate data; `false` when there is none to take.
-fn spend(credits: &mut Credits, wr: &mut SendWr) -> bool {
-    let Some(message) = wr.imm.and_then(Imm::from_bits) else { return true };
-    let allowed = match message.kind {
-        MessageKind::Data => credits.for_data() > 0,
-        MessageKind::Credit | MessageKind::Ask => credits.for_control(),
-        MessageKind::Goodbye => credits.for_goodbye(),
-    };
-    if allowed {
-        credits.spend();
-        wr.imm = Some(Imm { credits: credits.give(), kind: message.kind }.to_bits());
-    }
-    allowed
 }

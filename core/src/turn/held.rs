@@ -34,6 +34,7 @@ impl<'m> Core<'m> {
 
 impl<C: Control> Engine<'_, C> {
     /// Reads the messages that were held back. What handlers send meanwhile is queued behind them.
+    #[cold]
     pub(super) fn deliver_held<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         loop {
             let core = &mut self.core;
@@ -43,7 +44,7 @@ impl<C: Control> Engine<'_, C> {
             let Some(buf) = core.recv_pool.reclaim(held.wr_id.index(), id) else { continue };
             conn.recv_posted -= 1;
             core.dirty.mark(id.slot());
-            self.arrived(handler, id, buf, held.len, held.imm);
+            self.arrived(handler, id, buf, (held.len, held.imm));
         }
     }
 }

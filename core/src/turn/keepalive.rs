@@ -96,7 +96,7 @@ impl Core<'_> {
             conn.due = Due::NOTHING;
             return self.queue_control(id, MessageKind::Goodbye);
         }
-        if conn.sends.gathered() > 0 && conn.credits.for_data() > 0 {
+        if conn.data_goes() {
             // Data is an answer too.
             conn.due.remove(Due::ANSWER);
         }
@@ -105,7 +105,7 @@ impl Core<'_> {
         }
         if conn.due.has(Due::ASK) {
             // It goes to the front, and out in this flush: the credit for it is there.
-            let seq = Some(conn.sends.post_seq());
+            let seq = Some(conn.sends.clear_seq());
             conn.asked = conn.asked.map(|asked| Asked { seq, ..asked });
             conn.due = Due::NOTHING;
             self.stats.asks += 1;

@@ -53,6 +53,7 @@ pub struct Engine<'m, C: Control> {
     core: Core<'m>,
     control: C,
     fabric: C::Fabric,
+    /// A step of this turn found something to do.
     worked: bool,
     /// This turn left something in a queue: what is in there may be what a deadline waits for.
     behind: bool,
@@ -73,19 +74,17 @@ impl<'m, C: Control> Engine<'m, C> {
     ///
     /// # Panics
     /// When `now` is earlier than in the turn before.
+    #[inline]
     pub fn turn<H: Handler>(&mut self, now: Instant, handler: &mut H) -> bool {
         self.stamp(now);
-        (self.behind, self.releases) = (false, 0);
-        let mut worked = self.receive(handler);
-        worked |= self.complete_sends(handler);
-        worked |= self.connection_events(handler);
-        worked |= self.timers(handler);
+        self.receive(handler);
+        self.complete_sends(handler);
+        self.connection_events(handler);
+        self.timers(handler);
         handler.on_turn(&mut Cx { core: &mut self.core });
-        worked |= self.flush(handler);
-
-        self.worked = worked;
-        self.core.stats.turns_empty += u64::from(!worked);
-        worked
+        self.flush(handler);
+        self.core.stats.turns_empty += u64::from(!self.worked);
+        self.worked
     }
 
     /// Lets a handler act outside a turn: to begin connections before the first, or to close them at the end. What it
@@ -130,11 +129,13 @@ impl<'m, C: Control> Engine<'m, C> {
         &self.fabric
     }
 
+    #[inline]
     fn stamp(&mut self, now: Instant) {
         let core = &mut self.core;
         assert!(now >= core.now, "time went backwards between two turns");
         if self.worked {
             core.stats.turn_longest = core.stats.turn_longest.max(now.since(core.now));
+            (self.worked, self.behind, self.releases) = (false, false, 0);
         }
         core.now = now;
         core.stats.turns += 1;

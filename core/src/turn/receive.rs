@@ -1,133 +1,94 @@
 //! Step 1: receive completions become messages.
 
-use super::{Answer, Cx, Engine, Handler, RELEASES_PER_TURN};
+use super::{Answer, Core, Cx, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
-use crate::conn::{Credits, Due, Imm, MessageKind};
+use crate::conn::{Conn, Due, Imm, MessageKind};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
 use crate::id::{ConnId, WorkKind};
 use crate::pool::Buf;
+use crate::time::Instant;
 use crate::timer::TimerKind;
 
 impl<'m, C: Control> Engine<'m, C> {
     /// One batch of receive completions. Stale ones do not count: connections that are refused leave theirs behind, a
     /// queue pair's worth each, and could come faster than one batch a turn takes them out of the queue.
-    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H) -> bool {
-        let mut any = false;
-        for _ in 0..BATCHES_MAX {
-            let mut batch = Batch::new();
-            self.fabric.poll_recv(&mut batch);
-            let stats = &mut self.core.stats;
-            stats.batch_largest = stats.batch_largest.max(batch.len() as u64);
-            let stale = stats.completions_stale;
-            any |= !batch.is_empty();
-            for completion in &batch {
-                self.received(handler, completion);
-            }
-            self.behind |= batch.is_full();
-            if !batch.is_full() || self.core.stats.completions_stale == stale {
-                break;
-            }
+    #[inline]
+    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H) {
+        let mut batch = Batch::new();
+        self.fabric.poll_recv(&mut batch);
+        if batch.is_empty() {
+            return;
         }
-        any
+        self.worked = true;
+        for _ in 1..BATCHES_MAX {
+            if !self.receive_batch(handler, &batch) {
+                return;
+            }
+            batch.clear();
+            self.fabric.poll_recv(&mut batch);
+        }
+        self.receive_batch(handler, &batch);
     }
 
+    /// Returns whether another batch is due in this turn: this one was full, and part of it stale.
+    #[inline(never)]
+    fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch) -> bool {
+        let stale = self.core.stats.completions_stale;
+        self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        for completion in batch {
+            self.received(handler, completion);
+        }
+        self.behind |= batch.is_full();
+        batch.is_full() && self.core.stats.completions_stale > stale
+    }
+
+    #[inline]
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let Some(id) = self.core.owner(completion, WorkKind::Recv) else { return };
+        let Core { conns, recv_pool, dirty, stats, config, now, .. } = &mut self.core;
+        let Some((id, conn)) = Core::owner(conns, stats, completion, WorkKind::Recv) else { return };
         // The buffer counts only if this connection has lent it: a completion is never believed twice.
-        let Some(buf) = self.core.recv_pool.reclaim(completion.wr_id.index(), id) else {
-            self.core.stats.completions_stale += 1;
+        let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), id) else {
+            stats.completions_stale += 1;
             return;
         };
-        if let Some(conn) = self.core.conns.get_mut(id) {
-            conn.recv_posted -= 1;
-        }
-        self.core.dirty.mark(id.slot());
+        conn.recv_posted -= 1;
+        dirty.mark(id.slot());
         match completion.outcome {
-            Outcome::Done { bytes, imm } => self.arrived(handler, id, buf, bytes, imm),
-            Outcome::Failed { status: WcStatus::LOC_LEN_ERR, .. } => {
-                let fault = ProtocolError::Overrun { max: buf.len() as u32 };
-                self.core.recv_pool.release(buf);
-                self.core.stats.completions_failed += 1;
-                self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
+            Outcome::Done { bytes, imm } => {
+                let flows = conn.flows();
+                match read_message(conn, config.mode, *now, buf.len(), bytes, imm) {
+                    Ok(MessageKind::Data) => self.deliver(handler, id, flows, buf, bytes),
+                    other => self.other_message(handler, id, buf, (bytes, imm), other),
+                }
             }
-            Outcome::Failed { status, vendor } => {
-                self.core.recv_pool.release(buf);
-                self.work_failed(handler, id, "receive", status, vendor);
-            }
+            Outcome::Failed { status, vendor } => self.receive_failed(handler, id, buf, status, vendor),
         }
     }
 
+    /// A message that was held back until it could be read.
     pub(super) fn arrived<H: Handler>(
         &mut self,
         handler: &mut H,
         id: ConnId,
         buf: Buf<'m>,
-        bytes: u32,
-        imm: Option<u32>,
+        (bytes, imm): (u32, Option<u32>),
     ) {
-        let fault = match self.read_message(id, &buf, bytes, imm) {
-            Ok(MessageKind::Data) => return self.deliver(handler, id, buf, bytes),
-            Ok(kind) => {
-                self.core.recv_pool.release(buf);
-                // Any message proves that the peer is up.
-                self.peer_is_up(handler, id);
-                match kind {
-                    MessageKind::Goodbye => self.goodbye(id),
-                    MessageKind::Ask => self.asked(id),
-                    MessageKind::Credit | MessageKind::Data => {}
-                }
-                return;
-            }
-            Err(None) => return self.core.hold(id, buf, bytes, imm),
-            Err(Some(fault)) => fault,
-        };
-        self.core.recv_pool.release(buf);
-        self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
+        let (mode, now) = (self.core.config.mode, self.core.now);
+        let Some(conn) = self.core.conns.get_mut(id) else { return self.core.recv_pool.release(buf) };
+        match read_message(conn, mode, now, buf.len(), bytes, imm) {
+            Ok(MessageKind::Data) => self.deliver(handler, id, false, buf, bytes),
+            other => self.other_message(handler, id, buf, (bytes, imm), other),
+        }
     }
 
-    /// Checks what came and books its credits. An error without a fault: the peer's hello is not there yet, and without it
-    /// nothing it says can be checked.
-    fn read_message(
-        &mut self,
-        id: ConnId,
-        buf: &Buf<'m>,
-        bytes: u32,
-        imm: Option<u32>,
-    ) -> Result<MessageKind, Option<ProtocolError>> {
-        if bytes as usize > buf.len() {
-            return Err(Some(ProtocolError::TooLong { got: bytes, max: buf.len() as u32 }));
-        }
-        let Some(conn) = self.core.conns.get_mut(id) else { return Err(None) };
-        let raw = self.core.config.mode == Mode::Raw;
-        if conn.state == State::Connecting || (!raw && conn.credits == Credits::RAW) {
-            return Err(None);
-        }
-        conn.heard = self.core.now;
-        if raw {
-            return Ok(MessageKind::Data);
-        }
-        let message = imm.and_then(Imm::from_bits).ok_or(Some(ProtocolError::Imm { imm }))?;
-        if message.kind != MessageKind::Data && bytes > 0 {
-            return Err(Some(ProtocolError::TooLong { got: bytes, max: 0 }));
-        }
-        conn.credits.gain(message.credits).map_err(Some)?;
-        if message.kind == MessageKind::Data {
-            conn.credits.used_by_data();
-        }
-        Ok(message.kind)
-    }
-
-    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, mut buf: Buf<'m>, bytes: u32) {
-        self.peer_is_up(handler, id);
-        let wanted = self.core.conns.get(id).is_some_and(|conn| !conn.close_asked && still_delivers(conn.reason));
-        if !wanted {
+    #[inline]
+    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, mut buf: Buf<'m>, bytes: u32) {
+        if !flows && !self.is_wanted(handler, id) {
             self.core.stats.messages_after_close += 1;
             return self.core.recv_pool.release(buf);
         }
-        // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
-        self.report_open(handler, id);
         self.core.stats.messages_received += 1;
         self.core.stats.bytes_received += u64::from(bytes);
         let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
@@ -135,6 +96,58 @@ impl<'m, C: Control> Engine<'m, C> {
             Answer::None => self.core.recv_pool.release(buf),
             Answer::InPlace(len) => self.core.queue_answer(id, buf, len),
         }
+    }
+
+    /// Whether a message is delivered that comes while the connection is being opened or closed. If so it is open.
+    #[cold]
+    fn is_wanted<H: Handler>(&mut self, handler: &mut H, id: ConnId) -> bool {
+        self.peer_is_up(handler, id);
+        let wanted = self.core.conns.get(id).is_some_and(|conn| !conn.close_asked && still_delivers(conn.reason));
+        if wanted {
+            // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
+            self.report_open(handler, id);
+        }
+        wanted
+    }
+
+    /// A control message, one that came too early, or a fault.
+    #[inline(never)]
+    fn other_message<H: Handler>(
+        &mut self,
+        handler: &mut H,
+        id: ConnId,
+        buf: Buf<'m>,
+        (bytes, imm): (u32, Option<u32>),
+        read: Result<MessageKind, Option<ProtocolError>>,
+    ) {
+        match read {
+            Err(None) => return self.core.hold(id, buf, bytes, imm),
+            Err(Some(fault)) => return self.peer_fault(handler, id, buf, fault),
+            Ok(_) => self.core.recv_pool.release(buf),
+        }
+        // Any message proves that the peer is up.
+        self.peer_is_up(handler, id);
+        match read {
+            Ok(MessageKind::Goodbye) => self.goodbye(id),
+            Ok(MessageKind::Ask) => self.asked(id),
+            _ => {}
+        }
+    }
+
+    fn peer_fault<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, fault: ProtocolError) {
+        self.core.recv_pool.release(buf);
+        self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
+    }
+
+    #[cold]
+    fn receive_failed<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, status: WcStatus, vendor: u32) {
+        if status == WcStatus::LOC_LEN_ERR {
+            self.core.stats.completions_failed += 1;
+            let fault = ProtocolError::Overrun { max: buf.len() as u32 };
+            return self.peer_fault(handler, id, buf, fault);
+        }
+        self.core.recv_pool.release(buf);
+        self.work_failed(handler, id, "receive", status, vendor);
     }
 
     /// The peer closes: it disconnects as soon as it knows that this arrived. Should that event get lost, or the peer
@@ -179,6 +192,38 @@ impl<'m, C: Control> Engine<'m, C> {
 
 /// Batches in one turn, at most: more than the receives of the connections one turn can release, at common depths.
 const BATCHES_MAX: usize = 16;
+
+/// Checks what came into a buffer of `room` bytes and books its credits. An error without a fault: the peer's hello is not
+/// there yet, and without it nothing it says can be checked.
+#[inline]
+fn read_message(
+    conn: &mut Conn,
+    mode: Mode,
+    now: Instant,
+    room: usize,
+    bytes: u32,
+    imm: Option<u32>,
+) -> Result<MessageKind, Option<ProtocolError>> {
+    if bytes as usize > room {
+        return Err(Some(ProtocolError::TooLong { got: bytes, max: room as u32 }));
+    }
+    if conn.state == State::Connecting || (mode == Mode::Spinwire && conn.credits.is_raw()) {
+        return Err(None);
+    }
+    conn.heard = now;
+    if mode == Mode::Raw {
+        return Ok(MessageKind::Data);
+    }
+    let message = imm.and_then(Imm::from_bits).ok_or(Some(ProtocolError::Imm { imm }))?;
+    if message.kind != MessageKind::Data && bytes > 0 {
+        return Err(Some(ProtocolError::TooLong { got: bytes, max: 0 }));
+    }
+    conn.credits.gain(message.credits).map_err(Some)?;
+    if message.kind == MessageKind::Data {
+        conn.credits.used_by_data();
+    }
+    Ok(message.kind)
+}
 
 /// What had arrived before a peer went is delivered; not so what comes after this side closed, or after a fault.
 fn still_delivers(reason: Option<CloseReason>) -> bool {

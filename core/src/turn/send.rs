@@ -1,6 +1,6 @@
 //! Step 2: send completions give slots and buffers back.
 
-use super::{Cx, Engine, Handler};
+use super::{Core, Cx, Engine, Handler};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
@@ -8,27 +8,33 @@ use crate::id::{ConnId, WorkKind};
 
 impl<C: Control> Engine<'_, C> {
     /// One batch of send completions.
-    pub(super) fn complete_sends<H: Handler>(&mut self, handler: &mut H) -> bool {
+    #[inline]
+    pub(super) fn complete_sends<H: Handler>(&mut self, handler: &mut H) {
         let mut batch = Batch::new();
         self.fabric.poll_send(&mut batch);
+        if !batch.is_empty() {
+            self.worked = true;
+            self.complete_batch(handler, &batch);
+        }
+    }
+
+    #[inline(never)]
+    fn complete_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch) {
         self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
         self.behind |= batch.is_full();
-        for completion in &batch {
+        for completion in batch {
             self.sent(handler, completion);
         }
-        !batch.is_empty()
     }
 
     fn sent<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let Some(id) = self.core.owner(completion, WorkKind::Send) else { return };
-        let count = self.core.conns.get(id).and_then(|conn| conn.sends.retired_by(completion.wr_id.index()));
-        let Some(count) = count else {
-            self.core.stats.completions_stale += 1;
+        let Core { conns, stats, .. } = &mut self.core;
+        let Some((id, conn)) = Core::owner(conns, stats, completion, WorkKind::Send) else { return };
+        let Some(count) = conn.sends.retired_by(completion.wr_id.index()) else {
+            stats.completions_stale += 1;
             return;
         };
-        for _ in 0..count {
-            self.core.retire(id);
-        }
+        self.core.retire(id, count);
         // Buffers that were answers may be posted again, and gathered sends may go.
         self.core.dirty.mark(id.slot());
         if let Outcome::Failed { status, vendor } = completion.outcome {

@@ -14,11 +14,17 @@ impl<C: Control> Engine<'_, C> {
     ///
     /// A turn that left something in its queues gives the limit once more: after the loop was away for long, what a
     /// connection waits for may be in there.
-    pub(super) fn timers<H: Handler>(&mut self, handler: &mut H) -> bool {
-        let now = self.core.now;
-        if !self.core.timers.is_due(now) {
-            return false;
+    #[inline]
+    pub(super) fn timers<H: Handler>(&mut self, handler: &mut H) {
+        if self.core.timers.is_due(self.core.now) {
+            self.worked = true;
+            self.expire(handler);
         }
+    }
+
+    #[inline(never)]
+    fn expire<H: Handler>(&mut self, handler: &mut H) {
+        let now = self.core.now;
         let mut budget = TIMERS_PER_TURN;
         while let Some(Expired { conn, kind, at }) = self.core.timers.expire(now, &mut budget) {
             match kind {
@@ -27,7 +33,6 @@ impl<C: Control> Engine<'_, C> {
                 TimerKind::Retry => self.feed(handler, conn, Input::Deadline, None),
             }
         }
-        true
     }
 
     fn deadline_passed<H: Handler>(&mut self, handler: &mut H, id: ConnId, at: Instant) {

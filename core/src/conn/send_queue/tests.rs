@@ -1,0 +1,95 @@
+//! The queue against a model.
+
+extern crate std;
+use super::*;
+use crate::testing::Random;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+fn ring(len: usize) -> Vec<SendWr> {
+    core::iter::repeat_with(|| SendWr::EMPTY).take(len).collect()
+}
+
+/// Random pushes, flushes and completions against a plain queue, with the counters started near their wrap and
+/// completions that arrive late, each retiring all before it.
+#[test]
+fn agrees_with_a_model_over_the_wrap() {
+    for (seed, len) in [1usize, 2, 8, 64].into_iter().enumerate() {
+        let mut random = Random::new(seed as u64);
+        let (mut queue, mut ring) = (SendQueue::starting_at(u32::MAX - 500), ring(len));
+        let mut model: VecDeque<(u32, bool)> = VecDeque::new();
+        let mut flown = 0usize;
+        for _ in 0..200_000 {
+            match random.below(3) {
+                0 if model.len() < len => {
+                    let wr = SendWr { len: random.next() as u32, ..SendWr::EMPTY };
+                    if random.below(8) == 0 {
+                        model.insert(flown, (wr.len, false));
+                        queue.push_front(&mut ring, wr);
+                    } else {
+                        model.push_back((wr.len, false));
+                        queue.push(&mut ring, wr);
+                    }
+                }
+                1 => {
+                    let count = random.below(queue.waiting() as u64 + 1) as u32;
+                    let signals: Vec<_> = (0..count)
+                        .map(|_| {
+                            assert!(queue.next_waiting(&mut ring).is_some());
+                            let must = random.below(10) == 0;
+                            queue.clear(must, 3).1
+                        })
+                        .collect();
+                    let (first, second) = queue.chain(&mut ring);
+                    let tags: Vec<_> = first.iter().chain(second.iter()).map(|wr| wr.len).collect();
+                    let expected: Vec<_> = model.iter().skip(flown).take(count as usize).map(|entry| entry.0).collect();
+                    assert_eq!(tags, expected);
+                    for (entry, signaled) in model.iter_mut().skip(flown).zip(signals) {
+                        entry.1 = signaled;
+                    }
+                    queue.advance(count);
+                    flown += count as usize;
+                }
+                _ => {
+                    let signaled: Vec<_> = (0..flown).filter(|&n| model[n].1).collect();
+                    if signaled.is_empty() {
+                        continue;
+                    }
+                    let last = signaled[random.below(signaled.len() as u64) as usize];
+                    let oldest = queue.clear_seq().wrapping_sub(flown as u32);
+                    let retires = queue.retired_by(oldest.wrapping_add(last as u32) & INDEX_MASK).unwrap();
+                    assert_eq!(retires as usize, last + 1);
+                    for n in 0..retires {
+                        let at = slot(oldest.wrapping_add(n), len);
+                        assert_eq!(ring[at].len, model.pop_front().unwrap().0);
+                    }
+                    queue.retire(&mut ring, retires, |_| unreachable!("none of them has a buffer"));
+                    flown -= retires as usize;
+                }
+            }
+            assert_eq!((queue.occupied() as usize, queue.in_flight() as usize), (model.len(), flown));
+            // Never more than signal_every - 1 unsignalled sends in a row.
+            assert!(model.iter().take(flown).fold(0, |run, entry| if entry.1 { 0 } else { run + 1 }) < 3);
+        }
+    }
+}
+
+#[test]
+fn a_completion_of_nothing_in_flight_is_recognised() {
+    let (mut queue, mut ring) = (SendQueue::starting_at(10), ring(4));
+    assert_eq!(queue.retired_by(10), None);
+    queue.push(&mut ring, SendWr::EMPTY);
+    assert_eq!(queue.retired_by(10), None, "gathered, not posted");
+    queue.clear(false, 1);
+    assert_eq!(queue.retired_by(10), None, "ready, not posted");
+    queue.advance(1);
+    assert_eq!((queue.retired_by(9), queue.retired_by(10), queue.retired_by(11)), (None, Some(1), None));
+}
+
+#[test]
+#[should_panic(expected = "more than its slots")]
+fn a_full_ring_is_never_overwritten() {
+    let (mut queue, mut ring) = (SendQueue::default(), ring(1));
+    queue.push(&mut ring, SendWr::EMPTY);
+    queue.push(&mut ring, SendWr::EMPTY);
+}
