@@ -1,4 +1,4 @@
-//! Our ring beside rtrb, ringbuf, heapless' `spsc`, crossbeam's `ArrayQueue` and DPDK's `rte_ring`: round trips, items
+//! Our rings beside rtrb, ringbuf, heapless' `spsc`, crossbeam's `ArrayQueue` and DPDK's `rte_ring`: round trips, items
 //! one way, and from two producers.
 //!
 //! See the README here for what each contest shows.
@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use spinwire_benches::limits::{
     BARE, Limit, RING_LINE_BATCH, RING_MANY, RING_ROUND_TRIP, RING_U64_BATCH, RING_U64_SINGLE,
 };
-use spinwire_benches::rings::many::{Lanes, Seats, many};
-use spinwire_benches::rings::ours::Spinwire;
+use spinwire_benches::rings::many::{BatchLanes, LatencyLanes, Seats, many};
+use spinwire_benches::rings::ours::{Batch, Latency};
 use spinwire_benches::rings::peers::{Crossbeam, peers};
 use spinwire_benches::rings::{BATCH, Item, Kind, Line, Payload, bare};
 use spinwire_benches::{Contestant, Run, dpdk};
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 fn round_trips<T: Item>(run: &mut Run, name: &str) {
     let pinned = &*run.pinned();
-    let kinds = [vec![Kind::of::<Spinwire<T>, T>("spinwire")], peers::<T>()].concat();
+    let kinds = [vec![Kind::of::<Latency<T>, T>("spinwire_latency")], peers::<T>()].concat();
     let mut contestants: Vec<_> = kinds
         .into_iter()
         .map(|Kind { name, round_trip, .. }| Contestant::windows(name, move |rounds| round_trip(pinned, rounds)))
@@ -47,7 +47,11 @@ fn round_trips<T: Item>(run: &mut Run, name: &str) {
 /// `per_line`: items in a cache line, if bare lines take part.
 fn one_way<T: Item>(run: &mut Run, name: &str, batch: usize, limits: &[Limit], per_line: Option<u64>) {
     let pinned = &*run.pinned();
-    let kinds = [vec![Kind::of::<Spinwire<T>, T>("spinwire")], peers::<T>()].concat();
+    let ours = match batch {
+        1 => Kind::of::<Latency<T>, T>("spinwire_latency"),
+        _ => Kind::of::<Batch<T>, T>("spinwire_batch"),
+    };
+    let kinds = [vec![ours], peers::<T>()].concat();
     let mut contestants: Vec<_> = kinds
         .into_iter()
         .map(|Kind { name, stream, .. }| Contestant::windows(name, move |items| stream(pinned, items, batch)))
@@ -63,7 +67,10 @@ fn producers(run: &mut Run, name: &str, batch: usize, seats: Seats) {
     // Producers that share a CPU are switched every few milliseconds; several turns of both belong to the picture.
     let longer = if seats == Seats::Shared { 20 } else { 1 };
     let mut contestants = vec![
-        Contestant::windows("spinwire", move |items| many::<Lanes>(pinned, items, batch, seats)),
+        match batch {
+            1 => Contestant::windows("spinwire_latency", move |items| many::<LatencyLanes>(pinned, items, 1, seats)),
+            _ => Contestant::windows("spinwire_batch", move |items| many::<BatchLanes>(pinned, items, batch, seats)),
+        },
         Contestant::windows("crossbeam_array_queue", move |items| many::<Crossbeam<u64>>(pinned, items, batch, seats)),
         #[cfg(dpdk)]
         Contestant::windows("rte_ring", move |items| many::<dpdk::RteRing<u64>>(pinned, items, batch, seats)),

@@ -2,26 +2,27 @@
 
 use std::hint::black_box;
 
-use spinwire_core::ring::{Header, Slot, split};
+use spinwire_core::ring::{Header, batch, latency};
+use spinwire_core::sync::CacheLine;
 
 const CAPACITY: usize = 1_024;
 
-/// One push and one pop.
+/// One push and one pop, in the latency layout.
 #[inline(never)]
 pub fn pair(iterations: u64) {
-    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; CAPACITY]);
-    let (mut producer, mut consumer) = split(&mut header, &mut slots).expect("a power of two");
+    let (mut header, mut slots) = (Header::new(), CacheLine([const { latency::Slot::new() }; CAPACITY]));
+    let (mut producer, mut consumer) = latency::split(&mut header, &mut slots.0).expect("a power of two");
     for n in 0..iterations {
         assert!(producer.push(black_box(n)).is_ok());
         assert_eq!(consumer.pop(), Ok(n));
     }
 }
 
-/// 32 items in, 32 out, by slices.
+/// 32 items in, 32 out, by slices, in the batch layout.
 #[inline(never)]
 pub fn batch(iterations: u64) {
-    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; CAPACITY]);
-    let (mut producer, mut consumer) = split(&mut header, &mut slots).expect("a power of two");
+    let (mut header, mut slots) = (Header::new(), CacheLine([const { batch::Slot::new() }; CAPACITY]));
+    let (mut producer, mut consumer) = batch::split(&mut header, &mut slots.0).expect("a power of two");
     let items: [u64; 32] = std::array::from_fn(|n| n as u64);
     let mut out = [0; 32];
     for _ in 0..iterations {

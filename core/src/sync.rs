@@ -12,13 +12,14 @@
 use core::mem::MaybeUninit;
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+pub use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{AtomicU64, Ordering};
 
 /// A value alone on its cache lines, so that two cores which write two of these never fight over one line.
 ///
-/// 128 bytes and not 64, because x86 fetches lines in pairs and some arm64 cores have lines of 128 bytes.
+/// 128 bytes and not 64, because x86 fetches lines in pairs and some arm64 cores have lines of 128 bytes. Around an
+/// array it puts the first element at the start of a line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CacheLine<T>(pub T);
@@ -34,6 +35,39 @@ pub struct Slot<T>(MaybeUninit<T>);
 /// Room for one item, written by one thread and taken by another. Under loom every access is recorded and checked.
 #[cfg(loom)]
 pub struct Slot<T>(loom::cell::UnsafeCell<MaybeUninit<T>>);
+
+/// Asks for the cache line at `address` to be brought to this core for writing, and waits for nothing. Only a hint: any
+/// address will do, and on other processors than x86-64 and arm64 it is nothing.
+#[inline(always)]
+pub fn prefetch_for_write<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: a prefetch changes no memory or register and faults at no address.
+    unsafe {
+        core::arch::asm!("prefetchw byte ptr [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+    }
+    let _ = address;
+}
+
+/// As [`prefetch_for_write`], for reading.
+#[inline(always)]
+pub fn prefetch_for_read<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: a prefetch changes no memory or register and faults at no address.
+    unsafe {
+        core::arch::asm!("prefetcht0 byte ptr [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+    }
+    let _ = address;
+}
 
 #[cfg(not(loom))]
 impl<T> Slot<T> {
@@ -65,6 +99,38 @@ impl<T> Slot<T> {
         // SAFETY: the caller says that an item is there, and that this is its only move out.
         unsafe { self.0.assume_init_read() }
     }
+
+    /// Puts a copy of each item into the slot beside it: one copy of memory.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline(always)]
+    pub(crate) fn write_all(slots: &mut [Slot<T>], items: &[T])
+    where
+        T: Copy,
+    {
+        assert!(slots.len() == items.len());
+        // SAFETY: both are `items.len()` long, a slot is laid out as its item is, and an exclusive borrow overlaps
+        // nothing.
+        unsafe { core::ptr::copy_nonoverlapping(items.as_ptr(), slots.as_mut_ptr().cast(), items.len()) };
+    }
+
+    /// Moves the item of each slot to the place beside it: one copy of memory.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take), for all of them.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline(always)]
+    pub(crate) unsafe fn take_all(slots: &mut [Slot<T>], items: &mut [T])
+    where
+        T: Copy,
+    {
+        assert!(slots.len() == items.len());
+        // SAFETY: as in `write_all`; the caller says that the slots are full.
+        unsafe { core::ptr::copy_nonoverlapping(slots.as_ptr().cast(), items.as_mut_ptr(), items.len()) };
+    }
 }
 
 #[cfg(loom)]
@@ -90,6 +156,28 @@ impl<T> Slot<T> {
     pub unsafe fn take(&mut self) -> T {
         // SAFETY: as above for the pointer; the caller says that an item is there, and that this is its only move out.
         self.0.with_mut(|slot| unsafe { (*slot).assume_init_read() })
+    }
+
+    /// Puts a copy of each item into the slot beside it.
+    pub(crate) fn write_all(slots: &mut [Slot<T>], items: &[T])
+    where
+        T: Copy,
+    {
+        assert!(slots.len() == items.len());
+        slots.iter_mut().zip(items).for_each(|(slot, item)| slot.write(*item));
+    }
+
+    /// Moves the item of each slot to the place beside it.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take), for all of them.
+    pub(crate) unsafe fn take_all(slots: &mut [Slot<T>], items: &mut [T])
+    where
+        T: Copy,
+    {
+        assert!(slots.len() == items.len());
+        // SAFETY: the caller's duty, slot by slot.
+        slots.iter_mut().zip(items).for_each(|(slot, item)| *item = unsafe { slot.take() });
     }
 }
 

@@ -1,61 +1,122 @@
-//! The ring under the model checker: every order of steps, and every value the memory model lets a load return.
+//! Rings of every kind under the model checker: every order of steps, and every value the memory model lets a load
+//! return.
 //!
-//! Items are loom `Arc`s, so an item that is lost, leaked or dropped twice fails the model; slots are loom cells, so
-//! two threads in one slot fail it too.
+//! In memory of the program, items are loom `Arc`s, so an item that is lost, leaked or dropped twice fails the model, and
+//! slots are loom cells, so two threads in one slot fail it too. In shared memory items are numbers, and every access is
+//! an atomic that loom sees. All counters pass their wrap on the way.
 #![cfg(loom)]
 
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use spinwire_core::ring::{Consumer, Header, PopError, Producer, PushError, Slot, split_starting_at};
+use spinwire_core::ring::{
+    Consumer, Header, Lanes, Local, Memory, PopError, Producer, PushError, batch, latency, shared,
+};
 
-type Item = Arc<usize>;
+type Item = Arc<u64>;
 
-/// Runs `producing` and `consuming` in two threads with a half each, in every order; the index wraps on the way.
-fn check(capacity: usize, producing: fn(Producer<'static, Item>), consuming: fn(Consumer<'static, Item>)) {
+/// One kind of ring: its memory, and items that carry a number.
+trait Kind {
+    type M: Memory<Item = Self::Item> + Send + 'static;
+    type Item: Send + 'static;
+    fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>);
+    fn item(number: u64) -> Self::Item;
+    fn number(item: Self::Item) -> u64;
+}
+
+enum Latency {}
+enum Batch {}
+enum SharedLatency {}
+enum SharedBatch {}
+
+macro_rules! kind {
+    ($kind:ident, $layout:ident, $memory:ty) => {
+        impl Kind for $kind {
+            type M = $memory;
+            type Item = Item;
+            fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
+                let slots = leak((0..capacity).map(|_| $layout::Slot::new()).collect::<Box<[_]>>());
+                $layout::split_starting_at(header, slots, u64::MAX).unwrap()
+            }
+            fn item(number: u64) -> Item {
+                Arc::new(number)
+            }
+            fn number(item: Item) -> u64 {
+                *item
+            }
+        }
+    };
+    ($kind:ident, shared $layout:ident, $memory:ty) => {
+        impl Kind for $kind {
+            type M = $memory;
+            type Item = u64;
+            fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
+                let words = leak((0..2 * capacity).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>());
+                let region = shared::Region::of(header, words);
+                shared::$layout::prepare::<u64>(region, capacity, u64::MAX).unwrap();
+                (
+                    shared::$layout::attach_producer_at(region, capacity, u64::MAX).unwrap(),
+                    shared::$layout::attach_consumer_at(region, capacity, u64::MAX).unwrap(),
+                )
+            }
+            fn item(number: u64) -> u64 {
+                number
+            }
+            fn number(item: u64) -> u64 {
+                item
+            }
+        }
+    };
+}
+
+kind!(Latency, latency, Local<'static, latency::Slot<Item>>);
+kind!(Batch, batch, Local<'static, batch::Slot<Item>>);
+kind!(SharedLatency, shared latency, shared::Words<'static, u64, true>);
+kind!(SharedBatch, shared batch, shared::Words<'static, u64, false>);
+
+/// Memory that outlives the halves. It is small, and never freed: loom forgets its atomics after each order of steps.
+fn leak<T: ?Sized>(memory: Box<T>) -> &'static mut T {
+    Box::leak(memory)
+}
+
+/// Runs `producing` and `consuming` in two threads with a half each, in every order.
+fn check<K: Kind + 'static>(capacity: usize, producing: fn(Producer<K::M>), consuming: fn(Consumer<K::M>)) {
     loom::model(move || {
-        let header = Box::into_raw(Box::new(Header::new()));
-        let slots = Box::into_raw((0..capacity).map(|_| Slot::new()).collect::<Box<[Slot<Item>]>>());
-        // SAFETY: both boxes live until the end of this closure, when both halves are gone.
-        let (header_ref, slots_ref) = unsafe { (&mut *header, &mut *slots) };
-        let (producer, consumer) = split_starting_at(header_ref, slots_ref, usize::MAX).unwrap();
+        let (producer, consumer) = K::ring(leak(Box::new(Header::new())), capacity);
         let thread = thread::spawn(move || producing(producer));
         consuming(consumer);
         thread.join().unwrap();
-        // SAFETY: made by `into_raw` above; each half was moved into its function and dropped there.
-        drop(unsafe { (Box::from_raw(header), Box::from_raw(slots)) });
     });
 }
 
-fn push(producer: &mut Producer<'static, Item>, item: usize) {
-    let mut item = Arc::new(item);
-    while let Err(PushError::Full(back) | PushError::Closed(back)) = producer.push(item) {
-        item = back;
+fn push<K: Kind>(producer: &mut Producer<K::M>, number: u64) {
+    let mut item = K::item(number);
+    while let Err(error) = producer.push(item) {
+        item = error.into_item();
         thread::yield_now();
     }
 }
 
 /// Pops until the ring is closed and says what came.
-fn pop_all(mut consumer: Consumer<'static, Item>) -> Vec<usize> {
+fn pop_all<K: Kind>(mut consumer: Consumer<K::M>) -> Vec<u64> {
     let mut items = Vec::new();
     loop {
         match consumer.pop() {
-            Ok(item) => items.push(*item),
+            Ok(item) => items.push(K::number(item)),
             Err(PopError::Empty) => thread::yield_now(),
-            Err(PopError::Closed) => return items,
+            Err(_) => return items,
         }
     }
 }
 
-#[test]
-fn the_last_item_comes_before_closed() {
-    check(2, |mut producer| push(&mut producer, 7), |consumer| assert_eq!(pop_all(consumer), [7]));
+fn the_last_item_comes_before_closed<K: Kind + 'static>() {
+    check::<K>(2, |mut producer| push::<K>(&mut producer, 7), |consumer| assert_eq!(pop_all::<K>(consumer), [7]));
 }
 
-#[test]
-fn is_closed_never_hides_an_item() {
-    check(
+fn is_closed_never_hides_an_item<K: Kind + 'static>() {
+    check::<K>(
         2,
-        |mut producer| push(&mut producer, 7),
+        |mut producer| push::<K>(&mut producer, 7),
         |mut consumer| {
             let mut items = 0;
             while !consumer.is_closed() {
@@ -67,48 +128,107 @@ fn is_closed_never_hides_an_item() {
     );
 }
 
-#[test]
-fn a_slot_is_reused_only_after_its_item_is_out() {
-    check(
-        1,
-        |mut producer| (0..3).for_each(|item| push(&mut producer, item)),
-        |consumer| assert_eq!(pop_all(consumer), [0, 1, 2]),
+/// Pushes until it has succeeded, or failed, three times, while the consumer pops at most twice. Nobody waits, so
+/// that all orders can be tried; what came out is what went in, in order, and the last half drops the rest.
+fn what_comes_out_went_in<K: Kind + 'static>(capacity: usize) {
+    check::<K>(
+        capacity,
+        |mut producer| {
+            let mut next = 0;
+            for _ in 0..3 {
+                next += u64::from(producer.push(K::item(next)).is_ok());
+            }
+        },
+        |mut consumer| {
+            let mut expected = 0;
+            for _ in 0..2 {
+                if let Ok(item) = consumer.pop() {
+                    assert_eq!(K::number(item), expected);
+                    expected += 1;
+                }
+            }
+        },
     );
 }
 
-#[test]
-fn order_holds_over_the_wrap() {
-    check(
-        2,
-        |mut producer| (0..3).for_each(|item| push(&mut producer, item)),
-        |consumer| assert_eq!(pop_all(consumer), [0, 1, 2]),
-    );
+fn a_slot_is_reused_only_after_its_item_is_out<K: Kind + 'static>() {
+    what_comes_out_went_in::<K>(1);
 }
 
-#[test]
-fn a_batch_becomes_visible_as_a_whole() {
-    check(
+fn order_holds_over_the_wrap<K: Kind + 'static>() {
+    what_comes_out_went_in::<K>(2);
+}
+
+fn a_batch_becomes_visible_as_a_whole<K: Kind + 'static>() {
+    check::<K>(
         2,
         |mut producer| {
             let mut reserve = producer.reserve(2);
-            reserve.push(Arc::new(0)).unwrap();
-            reserve.push(Arc::new(1)).unwrap();
+            assert!(reserve.push(K::item(0)).is_ok() && reserve.push(K::item(1)).is_ok());
             assert_eq!(reserve.commit(), 2);
         },
         |mut consumer| {
-            let items: Vec<usize> = consumer.drain(2).map(|item| *item).collect();
+            let items: Vec<u64> = consumer.drain(2).map(K::number).collect();
             assert!(items.is_empty() || items == [0, 1]);
         },
     );
 }
 
-#[test]
-fn the_last_half_drops_what_is_left() {
-    check(
+/// Batches while slots come back: the second reserve may find none, one or two slots.
+fn batches_follow_each_other_over_the_wrap<K: Kind + 'static>() {
+    check::<K>(
         2,
         |mut producer| {
-            for item in 0..3 {
-                let _ = producer.push(Arc::new(item));
+            for numbers in [[0, 1], [2, 3]] {
+                let mut next = numbers[0];
+                while next <= numbers[1] {
+                    let mut reserve = producer.reserve(2);
+                    while next <= numbers[1] && reserve.push(K::item(next)).is_ok() {
+                        next += 1;
+                    }
+                    if reserve.commit() == 0 {
+                        thread::yield_now();
+                    }
+                }
+            }
+        },
+        |mut consumer| {
+            let mut expected = 0;
+            while !consumer.is_closed() {
+                let before = expected;
+                for item in consumer.drain(2) {
+                    assert_eq!(K::number(item), expected);
+                    expected += 1;
+                }
+                if before == expected {
+                    thread::yield_now();
+                }
+            }
+            assert_eq!(expected, 4);
+        },
+    );
+}
+
+fn a_reserve_that_is_given_up_is_never_seen<K: Kind + 'static>() {
+    check::<K>(
+        2,
+        |mut producer| {
+            let mut reserve = producer.reserve(2);
+            assert!(reserve.push(K::item(8)).is_ok() && reserve.push(K::item(9)).is_ok());
+            drop(reserve);
+            push::<K>(&mut producer, 1);
+        },
+        |consumer| assert_eq!(pop_all::<K>(consumer), [1]),
+    );
+}
+
+/// Either half may be the last. The items left are dropped by it, which loom's `Arc` checks.
+fn the_last_half_drops_what_is_left<K: Kind + 'static>() {
+    check::<K>(
+        2,
+        |mut producer| {
+            for number in 0..3 {
+                let _ = producer.push(K::item(number));
             }
         },
         |mut consumer| {
@@ -117,17 +237,41 @@ fn the_last_half_drops_what_is_left() {
     );
 }
 
-#[test]
-fn a_consumer_that_leaves_is_seen_by_a_full_producer() {
-    check(
+fn a_half_that_leaves_at_once_harms_nobody<K: Kind + 'static>() {
+    check::<K>(
+        2,
+        |mut producer| {
+            let mut reserve = producer.reserve(2);
+            assert!(reserve.push(K::item(0)).is_ok() && reserve.push(K::item(1)).is_ok());
+            reserve.commit();
+        },
+        drop,
+    );
+    check::<K>(2, drop, |consumer| assert!(pop_all::<K>(consumer).is_empty()));
+}
+
+/// A drain that was cut short keeps its items in the ring, for the last half to drop.
+fn an_unfinished_drain_leaves_the_rest_to_the_last_half<K: Kind + 'static>() {
+    check::<K>(
+        2,
+        |mut producer| (0..2).for_each(|number| push::<K>(&mut producer, number)),
+        |mut consumer| {
+            let first = consumer.drain(2).next().map(K::number);
+            assert!(matches!(first, None | Some(0)));
+        },
+    );
+}
+
+fn a_consumer_that_leaves_is_seen_by_a_full_producer<K: Kind + 'static>() {
+    check::<K>(
         1,
         |mut producer| {
             let mut pushed = 0;
             loop {
-                match producer.push(Arc::new(pushed)) {
+                match producer.push(K::item(pushed)) {
                     Ok(()) => pushed += 1,
                     Err(PushError::Full(_)) => thread::yield_now(),
-                    Err(PushError::Closed(_)) => break,
+                    Err(_) => break,
                 }
             }
             assert!(pushed >= 1);
@@ -137,3 +281,53 @@ fn a_consumer_that_leaves_is_seen_by_a_full_producer() {
         },
     );
 }
+
+/// Two producers and the consumer, which polls once beside them and takes the rest when they are gone.
+fn lanes_lose_nothing<K: Kind + 'static>(by_poll: bool) {
+    loom::model(move || {
+        let rings = [0, 10].map(|first| (first, K::ring(leak(Box::new(Header::new())), 1)));
+        let (mut lanes, mut threads) = (Lanes::<K::M, 2>::new(), Vec::new());
+        for (first, (mut producer, consumer)) in rings {
+            assert!(lanes.add(consumer).is_ok());
+            threads.push(thread::spawn(move || assert!(producer.push(K::item(first)).is_ok())));
+        }
+        let mut items = [None; 2];
+        let mut poll = |lanes: &mut Lanes<K::M, 2>| {
+            let mut take = |lane: usize, item| assert!(items[lane].replace(K::number(item)).is_none());
+            match by_poll {
+                true => assert!(lanes.poll(2, take).is_ok()),
+                false => drop(lanes.pop().map(|(lane, item)| take(lane, item))),
+            }
+        };
+        poll(&mut lanes);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        while lanes.open() > 0 {
+            poll(&mut lanes);
+        }
+        assert_eq!(items, [Some(0), Some(10)]);
+    });
+}
+
+/// One test for each kind and each of the above.
+macro_rules! tests {
+    ($($module:ident: $kind:ident),*: $tests:tt) => { $(mod $module { use super::*; tests!(@ $kind $tests); })* };
+    (@ $kind:ident [$($test:ident),* $(,)?]) => {
+        $(#[test] fn $test() { super::$test::<$kind>(); })*
+        #[test] fn lanes_popped_one_by_one_lose_nothing() { lanes_lose_nothing::<$kind>(false); }
+        #[test] fn lanes_polled_lose_nothing() { lanes_lose_nothing::<$kind>(true); }
+    };
+}
+
+tests!(in_latency: Latency, in_batch: Batch, in_shared_latency: SharedLatency, in_shared_batch: SharedBatch: [
+    the_last_item_comes_before_closed,
+    is_closed_never_hides_an_item,
+    a_slot_is_reused_only_after_its_item_is_out,
+    order_holds_over_the_wrap,
+    a_batch_becomes_visible_as_a_whole,
+    batches_follow_each_other_over_the_wrap,
+    a_reserve_that_is_given_up_is_never_seen,
+    the_last_half_drops_what_is_left,
+    a_half_that_leaves_at_once_harms_nobody,
+    an_unfinished_drain_leaves_the_rest_to_the_last_half,
+    a_consumer_that_leaves_is_seen_by_a_full_producer,
+]);

@@ -1,99 +1,150 @@
-//! The ring against a model queue, with random operations.
+//! Rings against a queue: 10,000,000 random operations for each kind, with counters that pass their wrap.
 #![cfg(not(loom))]
+
+#[path = "common/rings.rs"]
+mod rings;
 
 use std::collections::VecDeque;
 
-use proptest::prelude::*;
-use spinwire_core::ring::{Header, PopError, PushError, Slot, split_starting_at};
+use spinwire_core::ring::{Consumer, Memory, PopError, Producer, PushError};
+use spinwire_core::sim::Random;
 
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Push,
-    Pop,
-    /// Reserve so many, write up to so many, commit or give up.
-    Reserve(usize, usize, bool),
-    /// Drain so many, yield up to so many.
-    Drain(usize, usize),
-    PushSlice(usize),
-    PopSlice(usize),
+const OPERATIONS: u64 = if cfg!(miri) { 2_000 } else { 10_000_000 };
+/// Operations on one ring before the next one is made.
+const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };
+
+/// What a ring must do, in plain words.
+struct Model {
+    items: VecDeque<u64>,
+    capacity: usize,
+    /// Popped, but the producer does not know yet.
+    kept: usize,
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let count = || prop_oneof![0..4_usize, 0..1100_usize];
-    prop_oneof![
-        4 => Just(Op::Push),
-        4 => Just(Op::Pop),
-        1 => (count(), count(), any::<bool>()).prop_map(|(reserve, write, commit)| Op::Reserve(reserve, write, commit)),
-        1 => (count(), count()).prop_map(|(drain, take)| Op::Drain(drain, take)),
-        1 => count().prop_map(Op::PushSlice),
-        1 => count().prop_map(Op::PopSlice),
-    ]
+impl Model {
+    /// Slots the producer finds free.
+    fn free(&self) -> usize {
+        self.capacity - self.items.len() - self.kept
+    }
+
+    /// `count` items were popped: their slots go back once an eighth of the ring is free.
+    fn popped(&mut self, count: usize) {
+        self.kept += count;
+        if self.kept >= (self.capacity / 8).max(1) {
+            self.kept = 0;
+        }
+    }
+
+    /// The consumer looked; if there was nothing, it gives all slots back.
+    fn looked(&mut self) {
+        if self.items.is_empty() {
+            self.kept = 0;
+        }
+    }
 }
 
-/// Applies `ops` to a ring and to the model and compares every answer.
-fn check(capacity: usize, start: usize, ops: &[Op]) {
-    let mut header = Header::new();
-    let mut slots: Vec<Slot<u64>> = (0..capacity).map(|_| Slot::new()).collect();
-    let (mut producer, mut consumer) = split_starting_at(&mut header, &mut slots, start).unwrap();
-    let mut model = VecDeque::new();
-    let mut serial = 0..;
-    for &op in ops {
-        let room = capacity - model.len();
-        match op {
-            Op::Push => {
-                let item = serial.next().unwrap();
-                if room > 0 {
-                    assert_eq!(producer.push(item), Ok(()));
-                    model.push_back(item);
-                } else {
-                    assert_eq!(producer.push(item), Err(PushError::Full(item)));
+/// Applies `EACH` operations to a ring and to the model and compares every answer.
+fn check<M: Memory<Item = u64, Fault: PartialEq + std::fmt::Debug>>(
+    (producer, consumer): (&mut Producer<M>, &mut Consumer<M>),
+    random: &mut Random,
+    context: &str,
+) {
+    let capacity = producer.capacity();
+    let mut model = Model { items: VecDeque::new(), capacity, kept: 0 };
+    let mut next = 0;
+    let (mut to, mut from) = ([0; 40], [0; 40]);
+    // Now more pushes, now more pops, so that rings run full and empty.
+    let mut bias = 500;
+    for _ in 0..EACH {
+        if random.chance(5) {
+            bias = 200 + random.below(600) as u32;
+        }
+        let batch = random.below(40) as usize;
+        let what = random.below(8);
+        if random.chance(bias) {
+            match what {
+                0 => {
+                    let mut reserve = producer.reserve(batch);
+                    let count = batch.min(model.free());
+                    assert_eq!(reserve.remaining(), count, "{context}");
+                    let write = random.below(batch as u64 + 1) as usize;
+                    let mut written = 0;
+                    while written < write && reserve.push(next + written as u64).is_ok() {
+                        written += 1;
+                    }
+                    assert_eq!(written, write.min(count), "{context}");
+                    if random.chance(800) {
+                        assert_eq!(reserve.commit(), written, "{context}");
+                        model.items.extend(next..next + written as u64);
+                    }
+                    next += written as u64;
                 }
-            }
-            Op::Pop => assert_eq!(consumer.pop(), model.pop_front().ok_or(PopError::Empty)),
-            Op::Reserve(count, write, commit) => {
-                let mut reserve = producer.reserve(count);
-                assert_eq!(reserve.remaining(), count.min(room));
-                let items: Vec<u64> = serial.by_ref().take(write.min(reserve.remaining())).collect();
-                items.iter().for_each(|&item| reserve.push(item).unwrap());
-                if commit {
-                    assert_eq!(reserve.commit(), items.len());
-                    model.extend(items);
+                1 => {
+                    from.iter_mut().zip(next..).for_each(|(item, number)| *item = number);
+                    let count = batch.min(model.free());
+                    assert_eq!(producer.push_slice(&from[..batch]), count, "{context}");
+                    model.items.extend(&from[..count]);
+                    next += batch as u64;
                 }
+                2 => assert_eq!(producer.free(), model.free(), "{context}"),
+                _ if model.free() > 0 => {
+                    assert_eq!(producer.push(next), Ok(()), "{context}");
+                    model.items.push_back(next);
+                    next += 1;
+                }
+                _ => assert_eq!(producer.push(next), Err(PushError::Full(next)), "{context}"),
             }
-            Op::Drain(count, take) => {
-                let drain = consumer.drain(count);
-                assert_eq!(drain.len(), count.min(model.len()));
-                let take = take.min(drain.len());
-                assert!(drain.take(take).eq(model.drain(..take)));
-            }
-            Op::PushSlice(count) => {
-                let items: Vec<u64> = serial.by_ref().take(count).collect();
-                assert_eq!(producer.push_slice(&items), count.min(room));
-                model.extend(&items[..count.min(room)]);
-            }
-            Op::PopSlice(count) => {
-                let mut items = vec![0; count];
-                let popped = consumer.pop_slice(&mut items);
-                assert_eq!(popped, count.min(model.len()));
-                assert!(model.drain(..popped).eq(items[..popped].iter().copied()));
+        } else {
+            match what {
+                0 if batch > 0 => {
+                    let ready = batch.min(model.items.len());
+                    model.looked();
+                    let drain = consumer.drain(batch);
+                    assert_eq!(drain.len(), ready, "{context}");
+                    let take = random.below(ready as u64 + 1) as usize;
+                    assert!(drain.take(take).eq(model.items.drain(..take)), "{context}");
+                    model.popped(take);
+                }
+                1 if batch > 0 => {
+                    let ready = batch.min(model.items.len());
+                    model.looked();
+                    assert_eq!(consumer.pop_slice(&mut to[..batch]), ready, "{context}");
+                    assert!(model.items.drain(..ready).eq(to[..ready].iter().copied()), "{context}");
+                    model.popped(ready);
+                }
+                2 => {
+                    assert_eq!(consumer.ready(), model.items.len(), "{context}");
+                    model.looked();
+                }
+                3 if random.chance(100) => {
+                    consumer.give_back();
+                    model.kept = 0;
+                }
+                _ => {
+                    model.looked();
+                    let item = model.items.pop_front();
+                    assert_eq!(consumer.pop(), item.ok_or(PopError::Empty), "{context}");
+                    model.popped(usize::from(item.is_some()));
+                }
             }
         }
-        assert_eq!((consumer.ready(), producer.free()), (model.len(), capacity - model.len()));
     }
-    drop(producer);
-    assert!(consumer.drain(usize::MAX).eq(model));
-    assert_eq!(consumer.pop(), Err(PopError::Closed));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn ring_equals_queue(
-        capacity in (0..=10_u32).prop_map(|bits| 1_usize << bits),
-        before_wrap in 0..2000_usize,
-        ops in prop::collection::vec(op(), 1..400),
-    ) {
-        check(capacity, 0_usize.wrapping_sub(before_wrap), &ops);
+#[test]
+fn every_kind_of_ring_equals_a_queue() {
+    let seed = std::env::var("RING_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    for round in 0..OPERATIONS / EACH {
+        let mut random = Random(seed + round);
+        let capacity = 1 << random.below(9);
+        let start = 0_u64.wrapping_sub(random.below(2 * capacity as u64 + 100));
+        each_kind!(u64, capacity, start, |kind, producer, consumer| {
+            let context = format!("{kind}, {capacity} slots from {start}, seed {}", seed + round);
+            check((&mut producer, &mut consumer), &mut random.clone(), &context);
+            let left = consumer.ready();
+            drop(producer);
+            assert_eq!(consumer.drain(usize::MAX).count(), left, "{context}");
+            assert_eq!(consumer.pop(), Err(PopError::Closed), "{context}");
+        });
     }
 }

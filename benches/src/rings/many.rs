@@ -3,9 +3,9 @@
 //! What goes wrong here is waiting for each other: a queue with one tail for all makes a producer that has its slot wait
 //! for another one that has not published yet, and if that one lost its CPU meanwhile, for a whole time slice.
 
-use spinwire_core::ring::{Consumer, Producer};
+use spinwire_core::ring::{Lanes, Local, Memory, batch, latency};
 
-use super::ours::Spinwire;
+use super::ours::{Batch, Latency};
 use super::peers::Crossbeam;
 use super::{BATCH, CAPACITY, Patience, Ring, Rx, Tx};
 use crate::contest::Sample;
@@ -32,49 +32,54 @@ pub trait Many {
     fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>);
 }
 
-/// One of our rings for each producer, polled in turn.
-pub struct Lanes([Spinwire<u64>; PRODUCERS]);
+/// Lanes: one of our rings for each producer, polled in turn.
+pub struct Ours<R>([R; PRODUCERS]);
 
-/// The consumer of [`Lanes`].
-pub struct LanesRx<'m> {
-    lanes: [Consumer<'m, u64>; PRODUCERS],
-    /// Whose turn it is.
-    next: usize,
-}
+/// In the latency layout.
+pub type LatencyLanes = Ours<Latency<u64>>;
+/// In the batch layout.
+pub type BatchLanes = Ours<Batch<u64>>;
 
-impl Many for Lanes {
-    type Tx<'m> = Producer<'m, u64>;
-    type Rx<'m> = LanesRx<'m>;
+impl Many for LatencyLanes {
+    type Tx<'m> = latency::Producer<'m, u64>;
+    type Rx<'m> = Lanes<Local<'m, latency::Slot<u64>>, PRODUCERS>;
 
     fn new() -> Self {
-        Lanes([(); PRODUCERS].map(|()| Spinwire::new()))
+        Ours([(); PRODUCERS].map(|()| Ring::new()))
     }
 
     fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
         let [a, b] = self.0.each_mut().map(Ring::split);
-        ([a.0, b.0], LanesRx { lanes: [a.1, b.1], next: 0 })
+        ([a.0, b.0], Lanes::from([a.1, b.1]))
     }
 }
 
-impl Rx<u64> for LanesRx<'_> {
+impl Many for BatchLanes {
+    type Tx<'m> = batch::Producer<'m, u64>;
+    type Rx<'m> = Lanes<Local<'m, batch::Slot<u64>>, PRODUCERS>;
+
+    fn new() -> Self {
+        Ours([(); PRODUCERS].map(|()| Ring::new()))
+    }
+
+    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
+        let [a, b] = self.0.each_mut().map(Ring::split);
+        ([a.0, b.0], Lanes::from([a.1, b.1]))
+    }
+}
+
+impl<M: Memory<Item = u64>> Rx<u64> for Lanes<M, PRODUCERS>
+where
+    Self: Send,
+{
     #[inline]
     fn pop(&mut self) -> Option<u64> {
-        for _ in 0..PRODUCERS {
-            self.next = (self.next + 1) % PRODUCERS;
-            if let Ok(item) = self.lanes[self.next].pop() {
-                return Some(item);
-            }
-        }
-        None
+        Lanes::pop(self).ok().map(|(_, item)| item)
     }
 
     #[inline]
     fn pop_batch(&mut self, max: usize, mut each: impl FnMut(&u64)) -> usize {
-        let mut popped = 0;
-        for lane in &mut self.lanes {
-            popped += Rx::pop_batch(lane, max - popped, &mut each);
-        }
-        popped
+        self.poll(max / PRODUCERS, |_, item| each(&item)).unwrap_or(0)
     }
 }
 

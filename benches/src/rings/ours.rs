@@ -1,29 +1,52 @@
 //! Our rings.
 
-use spinwire_core::ring::{Consumer, Header, Producer, Slot, split};
+use spinwire_core::ring::{Consumer, Header, Memory, Producer, batch, latency};
+use spinwire_core::sync::CacheLine;
 
 use super::{CAPACITY, Item, Ring, Rx, Tx};
 
-/// The ring of `spinwire_core::ring`.
-pub struct Spinwire<T> {
+/// `spinwire_core::ring::latency`.
+pub struct Latency<T> {
     header: Box<Header>,
-    slots: Box<[Slot<T>]>,
+    slots: Box<CacheLine<[latency::Slot<T>; CAPACITY]>>,
 }
 
-impl<T: Item> Ring<T> for Spinwire<T> {
-    type Tx<'m> = Producer<'m, T>;
-    type Rx<'m> = Consumer<'m, T>;
+/// `spinwire_core::ring::batch`.
+pub struct Batch<T> {
+    header: Box<Header>,
+    slots: Box<CacheLine<[batch::Slot<T>; CAPACITY]>>,
+}
+
+impl<T: Item> Ring<T> for Latency<T> {
+    type Tx<'m> = latency::Producer<'m, T>;
+    type Rx<'m> = latency::Consumer<'m, T>;
 
     fn new() -> Self {
-        Spinwire { header: Box::default(), slots: (0..CAPACITY).map(|_| Slot::new()).collect() }
+        Latency { header: Box::default(), slots: Box::new(CacheLine([const { latency::Slot::new() }; CAPACITY])) }
     }
 
     fn split(&mut self) -> (Self::Tx<'_>, Self::Rx<'_>) {
-        split(&mut self.header, &mut self.slots).expect("the capacity is a power of two")
+        latency::split(&mut self.header, &mut self.slots.0).expect("the capacity is a power of two")
     }
 }
 
-impl<T: Item> Tx<T> for Producer<'_, T> {
+impl<T: Item> Ring<T> for Batch<T> {
+    type Tx<'m> = batch::Producer<'m, T>;
+    type Rx<'m> = batch::Consumer<'m, T>;
+
+    fn new() -> Self {
+        Batch { header: Box::default(), slots: Box::new(CacheLine([const { batch::Slot::new() }; CAPACITY])) }
+    }
+
+    fn split(&mut self) -> (Self::Tx<'_>, Self::Rx<'_>) {
+        batch::split(&mut self.header, &mut self.slots.0).expect("the capacity is a power of two")
+    }
+}
+
+impl<T: Item, M: Memory<Item = T>> Tx<T> for Producer<M>
+where
+    Self: Send,
+{
     #[inline]
     fn push(&mut self, item: T) -> bool {
         Producer::push(self, item).is_ok()
@@ -39,7 +62,10 @@ impl<T: Item> Tx<T> for Producer<'_, T> {
     }
 }
 
-impl<T: Item> Rx<T> for Consumer<'_, T> {
+impl<T: Item, M: Memory<Item = T>> Rx<T> for Consumer<M>
+where
+    Self: Send,
+{
     #[inline]
     fn pop(&mut self) -> Option<T> {
         Consumer::pop(self).ok()

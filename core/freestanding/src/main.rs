@@ -12,7 +12,7 @@ mod tiny;
 use spinwire_core::cm::table::{Input, State, next};
 use spinwire_core::conn::{self, Table};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
-use spinwire_core::ring::{Header, PopError, PushError, Slot, split_starting_at};
+use spinwire_core::ring::{Header, PopError, PushError, batch, latency};
 
 /// Runs every check and returns the exit code.
 fn checks() -> u8 {
@@ -33,8 +33,8 @@ fn checks() -> u8 {
 }
 
 fn ring_keeps_order_over_the_wrap() -> bool {
-    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; 8]);
-    let Ok((mut producer, mut consumer)) = split_starting_at(&mut header, &mut slots, usize::MAX - 20) else {
+    let (mut header, mut slots) = (Header::new(), [const { latency::Slot::new() }; 8]);
+    let Ok((mut producer, mut consumer)) = latency::split_starting_at(&mut header, &mut slots, u64::MAX - 20) else {
         return false;
     };
     for item in 0..1_000_u64 {
@@ -46,20 +46,20 @@ fn ring_keeps_order_over_the_wrap() -> bool {
 }
 
 fn ring_gives_back_when_full() -> bool {
-    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; 2]);
-    let Ok((mut producer, mut consumer)) = split_starting_at(&mut header, &mut slots, 0) else {
+    let (mut header, mut slots) = (Header::new(), [const { latency::Slot::new() }; 2]);
+    let Ok((mut producer, mut consumer)) = latency::split(&mut header, &mut slots) else {
         return false;
     };
     let pushed = [producer.push(1), producer.push(2), producer.push(3)] == [Ok(()), Ok(()), Err(PushError::Full(3))];
     drop(producer);
     let popped = [consumer.pop(), consumer.pop(), consumer.pop()] == [Ok(1), Ok(2), Err(PopError::Closed)];
-    let refused = split_starting_at(&mut Header::new(), &mut [const { Slot::<u8>::new() }; 3], 0).is_err();
+    let refused = batch::split(&mut Header::new(), &mut [const { batch::Slot::<u8>::new() }; 3]).is_err();
     pushed && popped && refused
 }
 
 fn ring_moves_batches() -> bool {
-    let (mut header, mut slots) = (Header::new(), [const { Slot::new() }; 64]);
-    let Ok((mut producer, mut consumer)) = split_starting_at(&mut header, &mut slots, usize::MAX - 9) else {
+    let (mut header, mut slots) = (Header::new(), [const { batch::Slot::new() }; 64]);
+    let Ok((mut producer, mut consumer)) = batch::split_starting_at(&mut header, &mut slots, u64::MAX - 9) else {
         return false;
     };
     let sent: [[u8; 64]; 48] = core::array::from_fn(|i| [i as u8; 64]);
@@ -99,10 +99,10 @@ fn machine_connects_and_closes() -> bool {
     ];
     let mut state = State::Opening;
     for (input, to) in way {
-        match next(state, input) {
+        match next(state, input, false) {
             Some(row) if row.to == to => state = to,
             _ => return false,
         }
     }
-    next(state, Input::AddrResolved).is_none()
+    next(state, Input::AddrResolved, false).is_none()
 }

@@ -1,199 +1,141 @@
-//! Batches: one index load and one index store for many items.
+//! The batch layout: an index says how many items are there. See [`ring`](super) for the picture and for when to take it.
 
-use core::fmt;
-use core::mem;
+use core::convert::Infallible;
+use core::ptr::NonNull;
 
-use super::spsc::{Consumer, Producer};
-use crate::sync::Slot;
+use super::header::Header;
+use super::index::Capacity;
+use super::memory::{Memory, indexed};
+use super::{Local, PeerFault, RingError};
+pub use crate::sync::Slot;
 
-/// Free slots reserved by [`Producer::reserve`]. Nothing is visible to the consumer before [`commit`](Self::commit).
+/// The half that pushes.
+pub type Producer<'m, T> = super::Producer<Local<'m, Slot<T>>>;
+/// The half that pops.
+pub type Consumer<'m, T> = super::Consumer<Local<'m, Slot<T>>>;
+
+/// As [`latency::split`](super::latency::split), for this layout. Cost: none.
 ///
-/// Dropping it without a commit drops the items written so far and leaves the ring as it was.
-///
-/// ```
-/// # use spinwire_core::ring::{Header, Slot, split};
-/// # let mut header = Header::new();
-/// # let mut slots: [Slot<u32>; 4] = Default::default();
-/// # let (mut producer, mut consumer) = split(&mut header, &mut slots)?;
-/// let mut reserve = producer.reserve(3);
-/// for item in 0..3 {
-///     reserve.push(item).unwrap();
-/// }
-/// assert_eq!(consumer.ready(), 0);
-/// assert_eq!(reserve.commit(), 3);
-/// assert!(consumer.drain(8).eq([0, 1, 2]));
-/// # Ok::<(), spinwire_core::ring::RingError>(())
-/// ```
-pub struct Reserve<'p, 'm, T> {
-    producer: &'p mut Producer<'m, T>,
-    count: usize,
-    written: usize,
+/// # Errors
+/// [`RingError::NotPowerOfTwo`] if `slots.len()` is not a power of two.
+pub fn split<'m, T>(
+    header: &'m mut Header,
+    slots: &'m mut [Slot<T>],
+) -> Result<(Producer<'m, T>, Consumer<'m, T>), RingError> {
+    split_starting_at(header, slots, 0)
 }
 
-impl<'p, 'm, T> Reserve<'p, 'm, T> {
-    /// `count` slots from the producer's `tail` on must be free.
-    #[inline(always)]
-    pub(super) fn new(producer: &'p mut Producer<'m, T>, count: usize) -> Self {
-        Reserve { producer, count, written: 0 }
-    }
+/// As [`latency::split_starting_at`](super::latency::split_starting_at), for this layout.
+///
+/// # Errors
+/// As [`split`].
+pub fn split_starting_at<'m, T>(
+    header: &'m mut Header,
+    slots: &'m mut [Slot<T>],
+    start: u64,
+) -> Result<(Producer<'m, T>, Consumer<'m, T>), RingError> {
+    let memory = Local::lend(header, slots, start)?;
+    Ok((super::Producer::new(memory, start), super::Consumer::new(memory, start)))
+}
 
-    /// Slots reserved and not written yet.
-    #[inline]
-    pub fn remaining(&self) -> usize {
-        self.count - self.written
-    }
+// SAFETY: a half reaches only slots that the protocol gives to it, and items cross threads by T1/T2, so that
+// they are `Send` is all that is needed. The header is made of atomics.
+unsafe impl<T: Send> Send for Local<'_, Slot<T>> {}
 
-    /// Writes the next slot.
-    ///
-    /// # Errors
-    /// Gives `item` back when every reserved slot is written.
-    #[inline]
-    pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.remaining() == 0 {
-            return Err(item);
-        }
-        let index = self.producer.tail.wrapping_add(self.written);
-        // SAFETY: the slot is one of the `count` that H2 found free, and not published yet.
-        unsafe { self.producer.memory.slot(index) }.write(item);
-        self.written += 1;
-        Ok(())
-    }
-
-    /// Copies in as many of `items` as there are slots remaining and returns how many.
-    #[inline]
-    pub fn extend_from_slice(&mut self, items: &[T]) -> usize
-    where
-        T: Copy,
-    {
-        let count = items.len().min(self.remaining());
-        let (first, second) = self.slots();
-        let (to_first, to_second) = items[..count].split_at(count.min(first.len()));
-        // Part by part and not chained, so that each part compiles to one copy of memory.
-        for (slots, items) in [(first, to_first), (second, to_second)] {
-            for (slot, item) in slots.iter_mut().zip(items) {
-                slot.write(*item);
-            }
-        }
-        self.written += count;
-        count
-    }
-
-    /// The slots not written yet, in order, to be filled in place. The second slice is empty unless they go over the
-    /// end of the ring's memory. Tell what was filled with [`assume_written`](Self::assume_written).
-    #[inline]
-    pub fn slots(&mut self) -> (&mut [Slot<T>], &mut [Slot<T>]) {
-        let index = self.producer.tail.wrapping_add(self.written);
-        // SAFETY: these are the rest of the `count` slots that H2 found free, not published yet; the borrow of `self`
-        // keeps a second reference to them from being made.
-        unsafe { self.producer.memory.slots(index, self.count - self.written) }
-    }
-
-    /// Counts the first `count` of [`slots`](Self::slots) as written.
+impl<T> Local<'_, Slot<T>> {
+    /// The slots of `count` items from `number` on, in order.
     ///
     /// # Safety
-    /// Each of them was written since the reserve was made.
-    ///
-    /// # Panics
-    /// If `count` is more than [`remaining`](Self::remaining).
-    #[inline]
-    pub unsafe fn assume_written(&mut self, count: usize) {
-        assert!(count <= self.remaining());
-        self.written += count;
-    }
-
-    /// Makes the items written so far visible, all at once, and returns how many. Slots not written stay free.
-    #[inline]
-    pub fn commit(mut self) -> usize {
-        // Nothing is left for the drop that follows.
-        let written = mem::take(&mut self.written);
-        if written > 0 {
-            self.producer.publish(written);
-        }
-        written
-    }
-}
-
-/// Items taken by [`Consumer::drain`]: an iterator over what was ready when it was made.
-pub struct Drain<'c, 'm, T> {
-    consumer: &'c mut Consumer<'m, T>,
-    left: usize,
-    taken: bool,
-}
-
-impl<'c, 'm, T> Drain<'c, 'm, T> {
-    /// `count` items from the consumer's `head` on must be ready.
+    /// `count` is at most the capacity. As for [`Memory::write`], all slots are the caller's; it holds no other
+    /// reference to them for `'a`.
     #[inline(always)]
-    pub(super) fn new(consumer: &'c mut Consumer<'m, T>, count: usize) -> Self {
-        Drain { consumer, left: count, taken: false }
+    pub(super) unsafe fn slices<'a>(&self, number: u64, count: usize) -> (&'a mut [Slot<T>], &'a mut [Slot<T>])
+    where
+        Self: 'a,
+    {
+        // SAFETY: the first part ends at or before the last slot, and the second starts at slot 0 and is no longer than
+        // what `count <= capacity` leaves, so the two are inside the memory and do not overlap. The caller owns them.
+        let [first, second] =
+            self.parts(number, count).map(|(start, len)| unsafe { NonNull::slice_from_raw_parts(start, len).as_mut() });
+        (first, second)
+    }
+}
+
+impl<T> Memory for Local<'_, Slot<T>> {
+    type Item = T;
+    type Fault = Infallible;
+
+    const REMEMBERS: bool = true;
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        self.header
     }
 
-    /// Moves items to the start of `items` until one of the two ends, and returns how many.
-    #[inline]
-    pub(super) fn copy_to(mut self, items: &mut [T]) -> usize
+    #[inline(always)]
+    fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    #[inline(always)]
+    unsafe fn write(&self, number: u64, item: T) {
+        // SAFETY: the slot is inside the memory, and the caller's.
+        unsafe { self.slot(number).as_mut() }.write(item);
+    }
+
+    #[inline(always)]
+    unsafe fn take(&self, number: u64) -> T {
+        // SAFETY: as in `write`; the caller says that it is full and taken once.
+        unsafe { self.slot(number).as_mut().take() }
+    }
+
+    // Part by part and not item by item, so that each part is one copy of memory in whole cache lines.
+    #[inline(always)]
+    unsafe fn write_all(&self, number: u64, items: &[T])
     where
         T: Copy,
     {
-        let count = self.left.min(items.len());
-        // SAFETY: `new` was told that these items are ready, and the slots are ours until H1.
-        let (first, second) = unsafe { self.consumer.memory.slots(self.consumer.head, count) };
-        let (to_first, to_second) = items[..count].split_at_mut(first.len());
-        for (slots, items) in [(first, to_first), (second, to_second)] {
-            for (slot, item) in slots.iter_mut().zip(items) {
-                // SAFETY: each of the slots is full, and `head` steps over all of them below.
-                *item = unsafe { slot.take() };
+        // SAFETY: all slots are the caller's.
+        let (first, second) = unsafe { self.slices(number, items.len()) };
+        let (to_first, to_second) = items.split_at(first.len());
+        Slot::write_all(first, to_first);
+        if !second.is_empty() {
+            Slot::write_all(second, to_second);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn take_all(&self, number: u64, items: &mut [T])
+    where
+        T: Copy,
+    {
+        // SAFETY: all slots are the caller's, full, and taken once.
+        unsafe {
+            let (first, second) = self.slices(number, items.len());
+            let (to_first, to_second) = items.split_at_mut(first.len());
+            Slot::take_all(first, to_first);
+            if !second.is_empty() {
+                Slot::take_all(second, to_second);
             }
         }
-        self.consumer.head = self.consumer.head.wrapping_add(count);
-        self.left -= count;
-        self.taken |= count > 0;
-        count
-    }
-}
-
-impl<T> Iterator for Drain<'_, '_, T> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        self.left = self.left.checked_sub(1)?;
-        self.taken = true;
-        // SAFETY: `new` was told that this many items are ready, and `left` counts them down.
-        Some(unsafe { self.consumer.take_next() })
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+    #[inline(always)]
+    fn announce(&self, tail: u64, count: u64) {
+        indexed::announce(self.header, tail, count);
     }
-}
 
-impl<T> ExactSizeIterator for Drain<'_, '_, T> {}
-
-impl<T> Drop for Drain<'_, '_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.taken {
-            self.consumer.publish();
-        }
+    #[inline(always)]
+    fn look(&self, head: u64, _wanted: u64) -> Result<u64, PeerFault> {
+        indexed::look(self.header, self.capacity, head)
     }
-}
 
-impl<T> Drop for Reserve<'_, '_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        let tail = self.producer.tail;
-        // SAFETY: these slots were written through this reserve and never published, so they are ours alone.
-        unsafe { self.producer.memory.drop_items(tail, tail.wrapping_add(self.written)) };
+    #[inline(always)]
+    fn is_there(&self, number: u64) -> bool {
+        indexed::is_there(self.header, number)
     }
-}
 
-impl<T> fmt::Debug for Reserve<'_, '_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reserve").field("count", &self.count).field("written", &self.written).finish()
-    }
-}
-
-impl<T> fmt::Debug for Drain<'_, '_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drain").field("left", &self.left).finish()
+    fn blame(fault: PeerFault) -> Infallible {
+        panic!("the memory of a ring was overwritten: {fault}");
     }
 }

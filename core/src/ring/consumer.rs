@@ -1,0 +1,224 @@
+//! The half that pops, for every kind of memory. Batches are in [`Drain`].
+
+use core::fmt;
+
+use super::header::{CONSUMER, PRODUCER};
+use super::producer::drop_items;
+use super::{Drain, Memory, PopError};
+use crate::sync::Ordering;
+
+/// The half that pops. `Send` when the items are, never shared between threads. Dropping it closes the ring.
+///
+/// Named for what it lives in: [`latency::Consumer`](super::latency::Consumer),
+/// [`batch::Consumer`](super::batch::Consumer) and the two of [`shared`](super::shared).
+///
+/// ```compile_fail,E0277
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<spinwire_core::ring::batch::Consumer<'static, u32>>();
+/// ```
+pub struct Consumer<M: Memory> {
+    pub(super) memory: M,
+    /// Own index, exact: items ever popped.
+    pub(super) head: u64,
+    /// Items before this number are ready: the producer's index as last seen (maybe old, never ahead). Only kept where
+    /// a look [is worth remembering](Memory::REMEMBERS).
+    seen: u64,
+    /// When `head` reaches this, slots are given back: `lazy` after what the producer knows of `head`.
+    give_back_at: u64,
+    /// How many popped items the producer need not know of: [`Capacity::lazy`](super::index::Capacity::lazy).
+    lazy: u64,
+    /// What the producer did wrong. Once it is set, nothing is ready any more.
+    fault: Option<M::Fault>,
+}
+
+impl<M: Memory> Consumer<M> {
+    /// `memory` is for this half alone and its ring starts, empty, with item `start`.
+    pub(super) fn new(memory: M, start: u64) -> Self {
+        let lazy = memory.capacity().lazy();
+        Consumer { memory, head: start, seen: start, give_back_at: start.wrapping_add(lazy), lazy, fault: None }
+    }
+
+    /// Takes the oldest item. Never waits: a few instructions, plus one fetch of a cache line that the producer wrote
+    /// when the ring seems empty.
+    ///
+    /// # Errors
+    /// [`PopError::Empty`], or [`PopError::Closed`] once the producer is gone and all its items were popped; in shared
+    /// memory [`PopError::Peer`].
+    #[inline(always)]
+    pub fn pop(&mut self) -> Result<M::Item, PopError<M::Fault>> {
+        // Copies that stay in registers: nothing may be remembered of `self` across an acquiring load.
+        let (memory, head) = (self.memory, self.head);
+        let ready = if M::REMEMBERS { self.ready_for(1) > 0 } else { memory.is_there(head) };
+        if !ready {
+            return self.pop_slowly();
+        }
+        // SAFETY: an item is ready, so it was written before it was announced, and we have seen that. The slot is ours
+        // until H1 in `publish`, and `head` moves on, so it is taken once.
+        let item = unsafe { memory.take(head) };
+        self.head = head.wrapping_add(1);
+        if self.head == self.give_back_at {
+            self.publish();
+        }
+        Ok(item)
+    }
+
+    /// Takes up to `max` items that are ready now, as an iterator. Their slots go back together when it is dropped;
+    /// items it has not yielded by then stay in the ring.
+    #[inline(always)]
+    pub fn drain(&mut self, max: usize) -> Drain<'_, M> {
+        // Never more than the capacity, whatever a peer goes on stamping.
+        let max = (max as u64).min(self.memory.capacity().get());
+        let count = self.ready_for(max).min(max);
+        Drain::new(self, count as usize)
+    }
+
+    /// Copies out as many items as are ready and fit into `items`, and returns how many.
+    #[inline(always)]
+    pub fn pop_slice(&mut self, items: &mut [M::Item]) -> usize
+    where
+        M::Item: Copy,
+    {
+        self.drain(items.len()).copy_to(items)
+    }
+
+    /// Items ready, `0..=capacity`. At least so many pops will succeed. Cost: one load of the producer's cache line in
+    /// the batch layout; one load for each item in the latency layout.
+    pub fn ready(&mut self) -> usize {
+        self.ready_for(self.memory.capacity().get()) as usize
+    }
+
+    /// Number of slots.
+    pub fn capacity(&self) -> usize {
+        self.memory.capacity().get() as usize
+    }
+
+    /// Whether nothing will ever be popped again: the producer is gone and everything it pushed was popped, or it broke
+    /// the rules.
+    pub fn is_closed(&mut self) -> bool {
+        // The mark first: see `pop_slowly`.
+        self.fault.is_some() || self.memory.header().has_left(PRODUCER) && self.ready_for(1) == 0
+    }
+
+    /// What the producer did wrong, if it did. Only possible in shared memory.
+    pub fn fault(&self) -> Option<M::Fault> {
+        self.fault
+    }
+
+    /// Closes the ring: the producer learns of it. Items not popped are dropped once it is gone too. Dropping does the
+    /// same.
+    pub fn close(self) {}
+
+    /// Gives the slots of all popped items back to the producer now. A consumer that goes on popping need not call
+    /// this; see "Giving back" in the [module's docs](super).
+    #[inline]
+    pub fn give_back(&mut self) {
+        if self.give_back_at != self.head.wrapping_add(self.lazy) {
+            self.publish();
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.give_back_at = self.head.wrapping_add(self.lazy);
+        // H1, pairs with H2: the items are out before the index says so.
+        self.memory.header().head.0.store(self.head, Ordering::Release);
+    }
+
+    /// Gives slots back once they are worth a store.
+    #[inline(always)]
+    pub(super) fn give_back_lazily(&mut self) {
+        let since = self.give_back_at.wrapping_sub(self.head);
+        // Zero or, as wrapping numbers go, below.
+        if since.wrapping_sub(1) >= self.lazy {
+            self.publish();
+        }
+    }
+
+    /// Items ready as last seen, looked up afresh if they are fewer than `wanted`, which is at most the capacity.
+    #[inline(always)]
+    fn ready_for(&mut self, wanted: u64) -> u64 {
+        if M::REMEMBERS {
+            let ready = self.seen.wrapping_sub(self.head);
+            if ready >= wanted {
+                return ready;
+            }
+        }
+        if self.fault.is_some() {
+            return 0;
+        }
+        match self.memory.look(self.head, wanted) {
+            Ok(ready) => {
+                if M::REMEMBERS {
+                    self.seen = self.head.wrapping_add(ready);
+                }
+                if ready == 0 {
+                    self.give_back();
+                }
+                ready
+            }
+            Err(fault) => {
+                self.seen = self.head;
+                self.fault = Some(M::blame(fault));
+                0
+            }
+        }
+    }
+
+    /// Moves out the item at `head` and steps over it, without telling the producer.
+    ///
+    /// # Safety
+    /// `head` is before `seen`.
+    #[inline(always)]
+    pub(super) unsafe fn take_next(&mut self) -> M::Item {
+        // SAFETY: the caller says that the item is ready, so its slot is full and ours until H1.
+        let item = unsafe { self.memory.take(self.head) };
+        self.head = self.head.wrapping_add(1);
+        item
+    }
+
+    /// [`pop`](Self::pop) when it seemed that there is nothing.
+    #[inline(never)]
+    fn pop_slowly(&mut self) -> Result<M::Item, PopError<M::Fault>> {
+        // The mark first (L2), then the items (T2, S2): the other way round, an item pushed between the two looks would
+        // be lost.
+        let left = self.memory.header().has_left(PRODUCER);
+        if self.ready_for(1) > 0 {
+            // SAFETY: it is ready after all.
+            let item = unsafe { self.take_next() };
+            self.give_back_lazily();
+            return Ok(item);
+        }
+        Err(match self.fault {
+            Some(fault) => PopError::Peer(fault),
+            None if left => PopError::Closed,
+            None => PopError::Empty,
+        })
+    }
+}
+
+impl<M: Memory> Drop for Consumer<M> {
+    fn drop(&mut self) {
+        // Always: the producer must not drop what was popped and not given back yet.
+        self.give_back();
+        let header = self.memory.header();
+        if header.leave(CONSUMER) && core::mem::needs_drop::<M::Item>() {
+            // The producer is gone: what can be seen now is all there is.
+            let capacity = self.memory.capacity().get();
+            if let Ok(ready) = self.memory.look(self.head, capacity) {
+                // SAFETY: the producer pushed these and is gone; we popped everything before them. We are the last
+                // half, so nobody else touches them.
+                unsafe { drop_items(&self.memory, self.head, self.head.wrapping_add(ready)) };
+            }
+        }
+    }
+}
+
+impl<M: Memory> fmt::Debug for Consumer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("head", &self.head)
+            .field("seen", &self.seen)
+            .field("give_back_at", &self.give_back_at)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! What a half needs of the memory it lives in, and the two ways to tell the consumer of an item.
+
+use super::PeerFault;
+use super::header::Header;
+use super::index::Capacity;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The memory of a ring as a half sees it: where items are put, how they are announced, and whether the other half is
+/// believed. There are four, two layouts each for [own memory](super::Local) and [shared memory](super::shared::Words).
+///
+/// Sealed: what the trait asks for is an internal matter and changes.
+pub trait Memory: Sealed + Copy {
+    /// What the ring carries.
+    type Item;
+    /// What the other half can be found guilty of: [`PeerFault`], or nothing at all
+    /// ([`Infallible`](core::convert::Infallible)).
+    type Fault: Copy;
+
+    #[doc(hidden)]
+    fn header(&self) -> &Header;
+
+    #[doc(hidden)]
+    fn capacity(&self) -> Capacity;
+
+    /// Puts item `number` into its slot.
+    ///
+    /// # Safety
+    /// The slot is the caller's by the protocol: free as seen by H2, and not announced since.
+    #[doc(hidden)]
+    unsafe fn write(&self, number: u64, item: Self::Item);
+
+    /// Takes item `number` out of its slot.
+    ///
+    /// # Safety
+    /// The slot is the caller's by the protocol: announced as seen by T2 or S2, and not given back since. The item is
+    /// taken once.
+    #[doc(hidden)]
+    unsafe fn take(&self, number: u64) -> Self::Item;
+
+    /// Puts `items`, the first of which is `number`, into their slots.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), for all of them.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn write_all(&self, number: u64, items: &[Self::Item])
+    where
+        Self::Item: Copy,
+    {
+        for (i, item) in (0..).zip(items) {
+            // SAFETY: the caller's duty, item by item.
+            unsafe { self.write(number.wrapping_add(i), *item) };
+        }
+    }
+
+    /// Takes items out of their slots, `number` first, until `items` is full.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take), for all of them.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn take_all(&self, number: u64, items: &mut [Self::Item])
+    where
+        Self::Item: Copy,
+    {
+        for (i, item) in (0..).zip(items) {
+            // SAFETY: the caller's duty, item by item.
+            *item = unsafe { self.take(number.wrapping_add(i)) };
+        }
+    }
+
+    /// Makes the `count` items from `tail` on, which are written, visible to the consumer, all at once.
+    #[doc(hidden)]
+    fn announce(&self, tail: u64, count: u64);
+
+    /// Whether one look may find more than was asked for, so that it is worth remembering.
+    #[doc(hidden)]
+    const REMEMBERS: bool;
+
+    /// How many items from `head` on are ready. Looks for `wanted`, which is at most the capacity; may find more.
+    #[doc(hidden)]
+    fn look(&self, head: u64, wanted: u64) -> Result<u64, PeerFault>;
+
+    /// Whether item `number`, the next to be popped, is ready. Asked where looks are not remembered.
+    #[doc(hidden)]
+    fn is_there(&self, number: u64) -> bool;
+
+    /// What is said of a peer that broke the rules.
+    #[doc(hidden)]
+    fn blame(fault: PeerFault) -> Self::Fault;
+}
+
+/// Only this crate's memories are [`Memory`].
+pub trait Sealed {}
+
+/// The batch layout: `tail` in the header says how many items were ever pushed.
+pub(super) mod indexed {
+    use super::*;
+
+    #[inline(always)]
+    pub(in super::super) fn announce(header: &Header, tail: u64, count: u64) {
+        // T1, pairs with T2: the items are written before the index says so.
+        header.tail.0.store(tail.wrapping_add(count), Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn look(header: &Header, capacity: Capacity, head: u64) -> Result<u64, PeerFault> {
+        // T2, pairs with T1: items before this index are written.
+        let tail = header.tail.0.load(Ordering::Acquire);
+        capacity.used(head, tail)
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn is_there(header: &Header, number: u64) -> bool {
+        // T2.
+        header.tail.0.load(Ordering::Acquire) != number
+    }
+}
+
+/// The latency layout: a stamp in each slot says which item is in it. Item `n` has stamp `n + 1`, so it differs from the
+/// one before it in that slot, `n + 1 - capacity`, for every capacity and over the wrap; and memory that is all zero
+/// holds no item.
+///
+/// `stamp` finds the stamp of an item's slot.
+pub(super) mod stamped {
+    use super::*;
+
+    #[inline(always)]
+    pub(in super::super) fn announce<'a>(stamp: impl Fn(u64) -> &'a AtomicU64, tail: u64, count: u64) {
+        // Last item first: who sees the first one sees them all.
+        for i in (0..count).rev() {
+            let number = tail.wrapping_add(i);
+            // S1, pairs with S2: this item and all behind it are written before the stamp says so.
+            stamp(number).store(number.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn is_there<'a>(stamp: impl Fn(u64) -> &'a AtomicU64, number: u64) -> bool {
+        // S2, pairs with S1.
+        stamp(number).load(Ordering::Acquire) == number.wrapping_add(1)
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn look<'a>(
+        stamp: impl Fn(u64) -> &'a AtomicU64,
+        capacity: Capacity,
+        head: u64,
+        wanted: u64,
+    ) -> Result<u64, PeerFault> {
+        for ready in 0..wanted {
+            let number = head.wrapping_add(ready);
+            let due = number.wrapping_add(1);
+            // S2, pairs with S1: the item is written.
+            let found = stamp(number).load(Ordering::Acquire);
+            if found != due {
+                // Not written yet: the stamp of a lap ago, or of memory never used.
+                let before = found == due.wrapping_sub(capacity.get()) || found == 0;
+                return if before { Ok(ready) } else { Err(PeerFault::Stamp { number, stamp: found }) };
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Sets the stamps for a ring whose first item is `start`.
+    pub(in super::super) fn reset<'a>(stamp: impl Fn(u64) -> &'a AtomicU64, capacity: Capacity, start: u64) {
+        for i in 0..capacity.get() {
+            let number = start.wrapping_add(i);
+            // Relaxed: as for the header, nobody else looks yet.
+            stamp(number).store(number.wrapping_add(1).wrapping_sub(capacity.get()), Ordering::Relaxed);
+        }
+    }
+}
