@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`config`] | every limit, with its reason |
 //! | [`time`], [`id`] | stamps, handles and work ids |
-//! | [`ring`], [`sync`] | a queue between two threads, over given memory |
+//! | [`ring`], [`sync`] | queues between threads or processes, over given memory |
 //! | [`pool`], [`conn`] | buffers and connections over given memory |
 //! | [`cm`] | the connection state machine as a table |
 //! | [`fabric`] | the seams to a platform: data path and connection path |

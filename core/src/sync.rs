@@ -36,39 +36,6 @@ pub struct Slot<T>(MaybeUninit<T>);
 #[cfg(loom)]
 pub struct Slot<T>(loom::cell::UnsafeCell<MaybeUninit<T>>);
 
-/// Asks for the cache line at `address` to be brought to this core for writing, and waits for nothing. Only a hint: any
-/// address will do, and on other processors than x86-64 and arm64 it is nothing.
-#[inline(always)]
-pub fn prefetch_for_write<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: a prefetch changes no memory or register and faults at no address.
-    unsafe {
-        core::arch::asm!("prefetchw byte ptr [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-    }
-    let _ = address;
-}
-
-/// As [`prefetch_for_write`], for reading.
-#[inline(always)]
-pub fn prefetch_for_read<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: a prefetch changes no memory or register and faults at no address.
-    unsafe {
-        core::arch::asm!("prefetcht0 byte ptr [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-    }
-    let _ = address;
-}
-
 #[cfg(not(loom))]
 impl<T> Slot<T> {
     /// An empty slot.

@@ -48,7 +48,7 @@ impl<M: Memory> Consumer<M> {
     pub fn pop(&mut self) -> Result<M::Item, PopError<M::Fault>> {
         // Copies that stay in registers: nothing may be remembered of `self` across an acquiring load.
         let (memory, head) = (self.memory, self.head);
-        let ready = if M::REMEMBERS { self.ready_for(1) > 0 } else { memory.is_there(head) };
+        let ready = if M::REMEMBERS { self.ready_for(1) > 0 } else { self.fault.is_none() && memory.is_there(head) };
         if !ready {
             return self.pop_slowly();
         }

@@ -44,6 +44,9 @@ pub struct LaneFault<F> {
     pub fault: F,
 }
 
+/// What [`Lanes::pop`] returns: the lane and its item.
+pub type LanePop<M> = Result<(usize, <M as Memory>::Item), PopError<LaneFault<<M as Memory>::Fault>>>;
+
 impl<M: Memory, const N: usize> Lanes<M, N> {
     /// Room for `N` lanes, and none yet.
     pub fn new() -> Self {
@@ -77,7 +80,7 @@ impl<M: Memory, const N: usize> Lanes<M, N> {
     /// [`PopError::Empty`]; [`PopError::Closed`] once every lane is retired, and while there is none yet; [`PopError::Peer`] for the lane it names,
     /// which is retired, and nothing for the others: go on.
     #[inline]
-    pub fn pop(&mut self) -> Result<(usize, M::Item), PopError<LaneFault<M::Fault>>> {
+    pub fn pop(&mut self) -> LanePop<M> {
         let mut open = false;
         for _ in 0..N {
             let lane = self.next();

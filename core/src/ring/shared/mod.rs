@@ -8,7 +8,7 @@
 //! - never loops for longer than the capacity, and never waits;
 //! - reads each word of an item once, so that what it checked is what it uses;
 //! - takes any bytes for an item, for items are [`Plain`]; what they mean is for the receiver to check;
-//! - reports a [`PeerFault`] if an index or a stamp cannot be true. The half is then closed for good.
+//! - reports a [`PeerFault`](super::PeerFault) if an index or a stamp cannot be true. The half is then closed for good.
 //!
 //! Every access is an atomic one, so that there is no data race to speak of, even with a peer in the same process.
 //!
@@ -101,7 +101,7 @@ impl<'m> Region<'m> {
     #[cfg(not(loom))]
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, AttachError> {
         let address = start.addr().get();
-        if address % align_of::<Header>() != 0 {
+        if !address.is_multiple_of(align_of::<Header>()) {
             return Err(AttachError::Misaligned { address });
         }
         let Some(rest) = len.checked_sub(size_of::<Header>()) else {
