@@ -9,7 +9,7 @@ use std::thread;
 use rings::slots;
 use spinwire_core::ring::{Header, Lanes, PopError, batch, latency};
 
-const ITEMS: u64 = if cfg!(miri) { 200 } else { 400_000 };
+const ITEMS: u64 = if cfg!(miri) { 200 } else { 100_000 };
 
 /// Gives the other thread the processor now and then: on one core, spinning alone would wait for the scheduler.
 fn wait(spins: &mut u32) {
