@@ -3,7 +3,7 @@
 
 use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::cm::reason::CloseReason;
-use spinwire_core::config::{Config, Timeouts};
+use spinwire_core::config::{Config, Keepalive, Timeouts};
 use spinwire_core::fabric::WcStatus;
 use spinwire_core::sim::{App, Book, Faults, MS, Plan, Space, World, config, pair, spaces};
 use spinwire_core::time::Nanos;
@@ -102,6 +102,53 @@ fn sends_that_are_lost_while_closing_are_told() {
     assert_eq!(report.reason, CloseReason::Local);
     // The device gave up after its retries, well before the linger time.
     let after = report.unconfirmed_after.expect("five messages went nowhere").as_millis();
+    assert!((300..1_000).contains(&after), "{after} ms");
+    world.assert_all_over();
+}
+
+/// What the closing side has queued waits for credits, and the peer asks whether it lives. The answer must not be in the
+/// way of the credit update that the data waits for.
+#[test]
+fn a_question_while_closing_does_not_hold_up_the_credits() {
+    let keepalive = Keepalive { interval: Nanos::from_millis(2), limit: Nanos::from_millis(500) };
+    let config = Config { keepalive: Some(keepalive), ..config(2) };
+    for seed in 0..20 {
+        let mut spaces = [Space::new(config, 1), Space::new(config, 1)];
+        let book = Book::default();
+        let faults = Faults { latency: 5 * MS, ..Faults::default() };
+        let plan = Plan { count: 60, requests: 0, ..Plan::default() };
+        let plans = [plan, Plan { close_at_once: true, ..plan }];
+        let mut world =
+            World::new((seed, faults), &mut spaces, &[1], |node, net| App::new(node, net, &book, plans[node]));
+        let conn = world.connect(0, 1);
+        world.run();
+        let report = world.nodes[1].app.only().closed.unwrap();
+        assert_eq!(
+            (report.reason, report.unsent, report.unconfirmed_after),
+            (CloseReason::Local, 0, None),
+            "seed {seed}"
+        );
+        assert_eq!(world.nodes[0].app.view(conn).received, 60);
+        world.assert_all_over();
+    }
+}
+
+/// The goodbye is the only send, so when it fails nothing is left in the queue.
+#[test]
+fn a_goodbye_that_alone_is_lost_is_told() {
+    let mut spaces = spaces(8, 1);
+    let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
+    let conn = world.connect(0, 1);
+    world.run();
+    world.kill(1, true);
+    world.with(0, |cx, app| {
+        app.conns.get_mut(&conn.to_bits()).unwrap().close_asked = true;
+        cx.close(conn);
+    });
+    world.run();
+    let report = world.nodes[0].app.view(conn).closed.unwrap();
+    assert_eq!((report.reason, report.unsent), (CloseReason::Local, 0));
+    let after = report.unconfirmed_after.expect("the goodbye went nowhere").as_millis();
     assert!((300..1_000).contains(&after), "{after} ms");
     world.assert_all_over();
 }

@@ -153,6 +153,35 @@ fn data_before_established_opens_the_connection() {
     world.end();
 }
 
+/// The loop slept for an hour before the application asked, so the stamp of its last turn is that old.
+#[test]
+fn the_time_for_all_attempts_begins_with_the_first_attempt() {
+    let mut spaces = spaces(2, 1);
+    let mut world = quiet(&mut spaces);
+    world.turn(0);
+    world.now += 3_600_000 * MS;
+    let conn = world.connect(0, 1);
+    world.run();
+    assert_eq!((world.nodes[0].app.view(conn).opened, world.nodes[0].app.reason(conn)), (true, None));
+    world.end();
+}
+
+/// The first message opens a connection that is ending already, and the application closes it when it hears of it.
+#[test]
+fn no_message_comes_after_a_close_in_on_open() {
+    let mut spaces = spaces(4, 1);
+    let client = Plan { count: 3, requests: 0, ..Plan::default() };
+    let mut world = pair(&mut spaces, 1, client, Plan { close_at_once: true, ..Plan::SILENT });
+    world.net.wire().hosts[1].fail = Some(("ibv_modify_qp", 1));
+    world.net.wire().lost.push((1, CmEventKind::Established));
+    world.connect(0, 1);
+    world.run();
+    let server = world.nodes[1].app.only();
+    assert!(server.opened && server.received == 0);
+    assert!(world.nodes[1].engine.stats().messages_after_close > 0);
+    world.end();
+}
+
 #[test]
 fn disconnected_before_established_still_delivers() {
     let mut spaces = spaces(16, 1);

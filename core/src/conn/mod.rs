@@ -160,4 +160,11 @@ impl Conn {
     pub(crate) fn flows(&self) -> bool {
         self.state == State::Established && !self.close_asked
     }
+
+    /// Sends of a connection the application has closed went nowhere, as far as is known now.
+    pub(crate) fn note_unconfirmed(&mut self, now: Instant) {
+        if self.state == State::Lingering {
+            self.unconfirmed_after = Some(now.since(self.lingers_since));
+        }
+    }
 }

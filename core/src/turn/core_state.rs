@@ -85,9 +85,6 @@ impl<'m> Core<'m> {
             .map_err(|_| ConnectError { live: self.conns.live(), capacity: self.conns.capacity() })?;
         if let Some(conn) = self.conns.get_mut(id) {
             conn.link = id;
-            if let Origin::Endpoint(_) = origin {
-                conn.give_up_at = self.now + self.config.retry.within;
-            }
         }
         self.dirty.mark(id.slot());
         Ok(id)

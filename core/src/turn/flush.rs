@@ -115,11 +115,11 @@ impl Core<'_> {
     /// Adds a control message where one is due and can go, and clears what was waiting.
     #[inline(never)]
     fn gather(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if conn.due != Due::NOTHING {
-            self.gather_due(id);
+        let Some(conn) = self.conns.get(id) else { return };
+        let gathered = conn.due != Due::NOTHING && self.gather_due(id);
         // Data that goes out anyway carries the credits.
-        } else if !conn.data_goes() && update_goes(conn, &self.sizing) {
+        let updates = |conn: &Conn| !conn.data_goes() && update_goes(conn, &self.sizing);
+        if !gathered && self.conns.get(id).is_some_and(updates) {
             self.queue_control(id, MessageKind::Credit);
             self.stats.credit_messages += 1;
         }

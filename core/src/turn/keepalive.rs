@@ -88,20 +88,21 @@ impl Core<'_> {
         self.config.keepalive.map_or(Nanos::ZERO, |Keepalive { interval, limit }| limit - interval)
     }
 
-    /// Queues what [`Due`] names and can go now. Rare: what is sent anyway carries no such thing.
+    /// Queues what [`Due`] names and can go now; `false`: nothing can. Rare: what is sent anyway carries no such thing.
     #[cold]
-    pub(super) fn gather_due(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
+    pub(super) fn gather_due(&mut self, id: ConnId) -> bool {
+        let Some(conn) = self.conns.get_mut(id) else { return false };
         if conn.due.has(Due::GOODBYE) {
             conn.due = Due::NOTHING;
-            return self.queue_control(id, MessageKind::Goodbye);
+            self.queue_control(id, MessageKind::Goodbye);
+            return true;
         }
         if conn.data_goes() {
             // Data is an answer too.
             conn.due.remove(Due::ANSWER);
         }
         if !due_goes(conn, &self.sizing) {
-            return;
+            return false;
         }
         if conn.due.has(Due::ASK) {
             // It goes to the front, and out in this flush: the credit for it is there.
@@ -115,13 +116,20 @@ impl Core<'_> {
             self.stats.credit_messages += 1;
             self.queue_control(id, MessageKind::Credit);
         }
+        true
     }
 }
 
-/// Whether a question or an answer is due and can go.
+/// Whether a question or an answer is due and can go. As long as the own goodbye has not gone, a peer that asks while
+/// this side closes is answered too: it may be what the data before the goodbye waits for.
 pub(super) fn due_goes(conn: &Conn, sizing: &Sizing) -> bool {
+    let speaks = match conn.state {
+        State::Established => true,
+        State::Lingering => conn.sends.gathered() > 0,
+        _ => false,
+    };
     conn.due != Due::NOTHING
-        && conn.state == State::Established
+        && speaks
         && !conn.goodbye
         // One slot is the goodbye's.
         && conn.sends.control() + 1 < sizing.control_slots

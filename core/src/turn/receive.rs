@@ -102,12 +102,13 @@ impl<'m, C: Control> Engine<'m, C> {
     #[cold]
     fn is_wanted<H: Handler>(&mut self, handler: &mut H, id: ConnId) -> bool {
         self.peer_is_up(handler, id);
-        let wanted = self.core.conns.get(id).is_some_and(|conn| !conn.close_asked && still_delivers(conn.reason));
-        if wanted {
+        let wanted = |conn: &Conn| !conn.close_asked && still_delivers(conn.reason);
+        if self.core.conns.get(id).is_some_and(wanted) {
             // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
             self.report_open(handler, id);
         }
-        wanted
+        // Asked again: the handler may just have closed it.
+        self.core.conns.get(id).is_some_and(wanted)
     }
 
     /// A control message, one that came too early, or a fault.

@@ -28,12 +28,16 @@ impl<C: Control> Engine<'_, C> {
     }
 
     fn sent<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let Core { conns, stats, .. } = &mut self.core;
+        let Core { conns, stats, now, .. } = &mut self.core;
         let Some((id, conn)) = Core::owner(conns, stats, completion, WorkKind::Send) else { return };
         let Some(count) = conn.sends.retired_by(completion.wr_id.index()) else {
             stats.completions_stale += 1;
             return;
         };
+        if let Outcome::Failed { .. } = completion.outcome {
+            // Retiring takes it off the books, and it may be the last: that it went nowhere is noted first.
+            conn.note_unconfirmed(*now);
+        }
         self.core.retire(id, count);
         // Buffers that were answers may be posted again, and gathered sends may go.
         self.core.dirty.mark(id.slot());

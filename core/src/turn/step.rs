@@ -26,8 +26,8 @@ impl<C: Control> Engine<'_, C> {
             self.core.stats.events_ignored += 1;
             return;
         };
-        if from == State::Lingering && input != Input::SendsDone && conn.sends.occupied() > 0 {
-            conn.unconfirmed_after = Some(self.core.now.since(conn.lingers_since));
+        if input != Input::SendsDone && conn.sends.occupied() > 0 {
+            conn.note_unconfirmed(self.core.now);
         }
         self.enter(id, row);
         for &step in row.steps {
@@ -41,6 +41,10 @@ impl<C: Control> Engine<'_, C> {
     /// The one place where a connection changes its state.
     fn enter(&mut self, id: ConnId, row: &'static Row) {
         let Some(conn) = self.core.conns.get_mut(id).filter(|_| row.to != row.from) else { return };
+        if row.from == State::Opening {
+            // Counted from here: when it was asked for, outside a turn, the last stamp may have been an old one.
+            conn.give_up_at = self.core.now + self.core.config.retry.within;
+        }
         conn.state = row.to;
         (conn.extended, conn.asked) = (false, None);
         if row.to == State::Established {
