@@ -106,6 +106,12 @@ impl Credits {
         if self.window == 0 { u32::MAX } else { self.available.saturating_sub(1) }
     }
 
+    /// Credits this side has, and credits it owes the peer.
+    #[cfg(feature = "sim")]
+    pub(crate) const fn counts(&self) -> (u32, u32) {
+        (self.available, self.owed)
+    }
+
     /// Whether a control message may be sent now: it leaves a credit, or gives one.
     pub const fn for_control(&self) -> bool {
         self.window != 0 && (self.available > 1 || (self.available == 1 && self.owed > 0))

@@ -1,15 +1,18 @@
 //! An application that keeps a book of everything it sends, and checks everything it gets against the far side's book.
 
 use std::collections::BTreeMap;
+use std::format;
 use std::vec::Vec;
 
+use super::coverage::Fault;
 use super::net::Net;
 use super::plan::{Book, Plan, Style, View};
 use super::random::Random;
+use super::record;
 use crate::cm::hello::Refusal;
 use crate::cm::reason::{CloseReason, CloseReport};
-use crate::id::ConnId;
-use crate::turn::{Answer, Cx, Handler, Request, SendError};
+use crate::id::{ConnId, EndpointId};
+use crate::turn::{Answer, Cx, Handler, Request, SendError, Verdict};
 
 /// The application of one machine.
 #[derive(Debug)]
@@ -24,9 +27,15 @@ pub struct App {
     pub refused: u32,
     /// Everything was closed, also what was not open yet.
     pub closes_all: bool,
+    /// Every end it is told of is judged by what its engine was shown. Then it closes by [`App::close`] only.
+    pub strict: bool,
+    /// Connections it may still begin when one ends.
+    pub reconnects: u32,
+    /// The last connection that ended: its handle has to be good for nothing.
+    dead: Option<ConnId>,
     random: Random,
-    net: Net,
-    book: Book,
+    pub(super) net: Net,
+    pub(super) book: Book,
 }
 
 /// First byte of a message: what it is. A message of no bytes is one-way.
@@ -44,6 +53,9 @@ impl App {
             conns: BTreeMap::new(),
             refused: 0,
             closes_all: false,
+            strict: false,
+            reconnects: 0,
+            dead: None,
             random,
             net: net.clone(),
             book: book.clone(),
@@ -82,6 +94,43 @@ impl App {
         self.conns.values().filter(|view| view.closed.is_some()).count()
     }
 
+    /// Connections that are up and that nobody has closed on this side.
+    pub fn settled(&self) -> u32 {
+        let settled = |view: &&View| view.opened && view.closed.is_none() && !view.close_asked;
+        self.conns.values().filter(settled).count() as u32
+    }
+
+    /// Begins a connection; `None` when the table is full.
+    pub fn connect(&mut self, cx: &mut Cx<'_, '_>, endpoint: EndpointId) -> Option<ConnId> {
+        let conn = cx.connect(endpoint).ok()?;
+        record::note(|| format!("{conn}: the application of node {} connects to node {}", self.node, endpoint.0));
+        self.net.wire().began(self.node, conn);
+        self.view_mut(conn).endpoint = Some(endpoint);
+        Some(conn)
+    }
+
+    /// Closes a connection, if it has not done so yet.
+    pub fn close(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        let view = self.view_mut(conn);
+        if view.closed.is_some() || std::mem::replace(&mut view.close_asked, true) {
+            return;
+        }
+        record::note(|| format!("{conn}: the application of node {} closes", self.node));
+        self.net.wire().saw_close(self.node, conn);
+        cx.close(conn);
+    }
+
+    /// Closes everything.
+    pub fn close_all(&mut self, cx: &mut Cx<'_, '_>) {
+        self.closes_all = true;
+        for conn in self.conns.keys().filter_map(|&bits| ConnId::from_bits(bits)).collect::<Vec<_>>() {
+            self.close(cx, conn);
+        }
+        // Also what it was not told of yet.
+        self.net.wire().saw_close_all(self.node);
+        cx.close_all();
+    }
+
     /// Sends what is due until the queue or the plan is full.
     pub fn go_on(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
         let plan = self.plan;
@@ -100,8 +149,7 @@ impl App {
             let waiting = view.asked - view.answered;
             if view.sent >= plan.count {
                 if plan.close_at_once || (plan.close_when_done && waiting == 0) {
-                    view.close_asked = true;
-                    cx.close(conn);
+                    self.close(cx, conn);
                 }
                 return;
             }
@@ -109,7 +157,8 @@ impl App {
             if is_request && waiting >= plan.window {
                 return;
             }
-            let len = if is_request { 1 } else { 0 } + self.random.below(u64::from(plan.bytes_max)) as usize;
+            let most = plan.bytes_max.min(cx.message_bytes_max(conn).unwrap_or(0));
+            let len = u64::from(is_request) + self.random.below(most.into());
             let mut bytes: Vec<u8> = (0..len).map(|_| self.random.next() as u8).collect();
             if let Some(first) = bytes.first_mut() {
                 *first = if is_request { REQUEST } else { ONE_WAY };
@@ -123,7 +172,7 @@ impl App {
         }
     }
 
-    fn view_mut(&mut self, conn: ConnId) -> &mut View {
+    pub(super) fn view_mut(&mut self, conn: ConnId) -> &mut View {
         self.conns.entry(conn.to_bits()).or_default()
     }
 
@@ -134,6 +183,7 @@ impl App {
                 true
             }
             Err(SendError::WouldBlock) => {
+                record::fault(Fault::QueueFull);
                 self.view_mut(conn).blocked = true;
                 false
             }
@@ -144,15 +194,29 @@ impl App {
 }
 
 impl Handler for App {
+    fn on_request(&mut self, _: &Request) -> Verdict {
+        if self.random.chance(self.plan.refuses) {
+            record::fault(Fault::RequestRefused);
+            return Verdict::Refuse(Refusal::Application(self.plan.refuses));
+        }
+        Verdict::Accept
+    }
+
     fn on_refused(&mut self, _: &Request, _: &Refusal) {
         self.refused += 1;
     }
 
     fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        record::note(|| format!("{conn}: is open"));
         let view = self.view_mut(conn);
         assert!(!view.opened && view.closed.is_none(), "{conn} was opened twice, or after its end");
         view.opened = true;
         self.net.open(self.node, conn, cx.link(conn).expect("it lives"));
+        self.net.wire().saw_open(self.node, conn);
+        if let Some(dead) = self.dead {
+            assert_eq!(cx.send(dead, &[]), Err(SendError::NotOpen), "{dead} is over");
+            cx.close(dead);
+        }
         self.go_on(cx, conn);
     }
 
@@ -186,7 +250,10 @@ impl Handler for App {
         }
         // First what is sent here, then the answer in place: in this order they are queued.
         self.go_on(cx, conn);
-        if let Answer::InPlace(_) = answer {
+        if self.random.chance(self.plan.closes) {
+            self.close(cx, conn);
+        }
+        if matches!(answer, Answer::InPlace(_)) && !self.view(conn).close_asked {
             self.book.note(self.node, conn, message);
         }
         answer
@@ -199,17 +266,19 @@ impl Handler for App {
         self.go_on(cx, conn);
     }
 
-    fn on_close(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
-        let arrived = self.net.with_end(self.node, conn, |end| end.arrived).unwrap_or(0);
-        let view = self.conns.entry(conn.to_bits()).or_default();
+    fn on_close(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        record::note(|| format!("{conn}: is over: {}", report.reason));
+        let view = self.view_mut(conn);
         assert!(view.closed.is_none(), "{conn} was closed twice");
         assert_eq!(view.opened, report.was_open);
         view.closed = Some(*report);
-        let own_choice = matches!(report.reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_));
-        // A forged message that is refused arrived too, but is nobody's.
-        let hostile = self.net.with_end(self.node, conn, |end| end.hostile) == Some(true);
-        if !own_choice && !view.close_asked && !self.closes_all && !hostile {
-            assert_eq!(view.received, arrived, "{conn} ended ({}) before all was delivered", report.reason);
+        let endpoint = view.endpoint;
+        self.check_end(conn, report);
+        self.dead = Some(conn);
+        assert_eq!(cx.send(conn, &[]), Err(SendError::NotOpen), "{conn} is over");
+        if let Some(endpoint) = endpoint.filter(|_| self.reconnects > 0 && !self.closes_all) {
+            self.reconnects -= 1;
+            self.connect(cx, endpoint);
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::boxed::Box;
 
 use super::MS;
+use super::coverage::Fault;
 use super::faults::Faults;
 use super::host::{End, Phase};
 use super::net::{Due, Wire};
 use super::qp::QpState;
+use super::record;
 use crate::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use crate::id::{ListenerId, RequestId};
 
@@ -34,6 +36,9 @@ impl Wire {
             let Some(conn) = self.ends[end].conn else { return };
             event.target = Target::Conn(conn);
         }
+        if let Some(end) = end.filter(|&end| self.faults.fetched_early && !self.ends[end].gone) {
+            self.fetched(event.kind, end);
+        }
         self.hosts[node].events.push_back((event, end));
     }
 
@@ -42,14 +47,38 @@ impl Wire {
         let Faults { events_late, events_missing, events_doubled, .. } = self.faults;
         let node = self.ends[end].node;
         if self.random.chance(events_missing) || self.lost.contains(&(node, event.kind)) {
-            return;
+            return record::fault(Fault::EventLost);
         }
         let late = if self.random.chance(events_late) { self.random.below(200 * MS) } else { 0 };
+        if late > 0 {
+            record::fault(Fault::EventLate);
+        }
         if self.random.chance(events_doubled) && !matches!(event.target, Target::Request(..)) {
+            record::fault(Fault::EventDoubled);
             let again = self.random.below(MS);
             self.after(delay + late + again, Due::Event(node, Box::new(event.clone()), Some(end)));
         }
         self.after(delay + late, Due::Event(node, Box::new(event), Some(end)));
+    }
+
+    /// Private data from `end` as the far side gets it: zero-padded, and changed by way of the faults.
+    pub(super) fn private_data(&mut self, end: usize, data: &[u8], len: usize) -> PrivateData {
+        let mut out = padded(data, len);
+        if !self.random.chance(self.faults.private_data_forged) {
+            return out;
+        }
+        record::fault(Fault::PrivateDataForged);
+        for end in [Some(end), self.ends[end].peer].into_iter().flatten() {
+            self.ends[end].hostile = true;
+        }
+        match self.random.below(4) {
+            0 => out.clear(),
+            1 => out.truncate(self.random.below(20) as usize),
+            2 => out[self.random.below(4) as usize] ^= 1 << self.random.below(8),
+            // Version, kind, length, or a number.
+            _ => out[4 + self.random.below(12) as usize] = self.random.next() as u8,
+        }
+        out
     }
 
     /// An event for the far side of `end`, after a hop.
@@ -97,7 +126,7 @@ impl Wire {
         self.ends[end].peer = Some(asked);
         let event = CmEvent {
             target: Target::Request(ListenerId(0), RequestId(asked as u32)),
-            private_data: padded(data, 56),
+            private_data: self.private_data(end, data, 56),
             ..bare(CmEventKind::ConnectRequest, 0)
         };
         self.tell(asked, delay, event);
@@ -108,15 +137,21 @@ impl Wire {
         assert!(data.len() <= 196, "accept with {} bytes of private data is EINVAL", data.len());
         self.ends[end].phase = Phase::Accepted;
         self.hosts[self.ends[end].node].accepted += 1;
-        if let Some(qp) = &mut self.ends[end].qp {
-            qp.state = QpState::Rts;
-        }
+        self.ready(end);
         let peer = self.ends[end].peer.expect("a request has a peer");
         if self.ends[peer].gone || self.ends[peer].phase != Phase::Connecting {
             let delay = self.hop();
             self.tell(end, delay, bare(CmEventKind::Rejected, 28));
         } else {
-            self.tell_peer(end, CmEvent { private_data: padded(data, 196), ..bare(CmEventKind::Established, 0) });
+            let private_data = self.private_data(end, data, 196);
+            self.tell_peer(end, CmEvent { private_data, ..bare(CmEventKind::Established, 0) });
+        }
+    }
+
+    /// The library moves a queue pair that is not broken to the state in which it sends and receives.
+    fn ready(&mut self, end: usize) {
+        if let Some(qp) = self.ends[end].qp.as_mut().filter(|qp| qp.state == QpState::Init) {
+            qp.state = QpState::Rts;
         }
     }
 
@@ -135,13 +170,11 @@ impl Wire {
         }
     }
 
-    /// The program takes an event: the library moves the queue pair on the way.
+    /// The program takes an event, or a thread of its own does so for it: the library moves the queue pair on the way.
     pub(super) fn fetched(&mut self, kind: CmEventKind, end: usize) {
         if kind == CmEventKind::Established && self.ends[end].phase == Phase::Connecting {
             self.ends[end].phase = Phase::Up;
-            if let Some(qp) = &mut self.ends[end].qp {
-                qp.state = QpState::Rts;
-            }
+            self.ready(end);
             self.tell_peer(end, bare(CmEventKind::Established, 0));
         } else if kind == CmEventKind::Established && self.ends[end].phase == Phase::Accepted {
             self.ends[end].phase = Phase::Up;
@@ -151,5 +184,18 @@ impl Wire {
             (CmEventKind::RouteResolved, phase @ Phase::RouteResolving) => *phase = Phase::RouteResolved,
             _ => {}
         }
+    }
+
+    /// Whether this event is one that its connection waits for, and so one that the library has a part in.
+    pub(super) fn is_awaited(&self, node: usize, event: &CmEvent) -> bool {
+        let Target::Conn(conn) = event.target else { return false };
+        let Some(end) = self.end_of(node, conn) else { return false };
+        let phase = match event.kind {
+            CmEventKind::AddrResolved => Phase::AddrResolving,
+            CmEventKind::RouteResolved => Phase::RouteResolving,
+            CmEventKind::Established => Phase::Connecting,
+            _ => return false,
+        };
+        self.ends[end].phase == phase
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
-use super::qp::{Cqe, Qp};
+use super::cq::Cqe;
+use super::qp::Qp;
+use super::witness::Witness;
 use crate::cm::event::CmEvent;
 use crate::fabric::Action;
 use crate::id::ConnId;
@@ -56,6 +58,10 @@ pub struct End {
     pub disconnected: bool,
     /// Messages of the application that were put into its receives.
     pub arrived: u64,
+    /// The far side's goodbye arrived.
+    pub(super) goodbye: bool,
+    /// Events that were fetched and not acknowledged.
+    pub(super) unacknowledged: u32,
     /// Sends may meet no receive here, and what comes from here need make no sense.
     pub hostile: bool,
 }
@@ -74,6 +80,8 @@ impl End {
             gone: false,
             disconnected: false,
             arrived: 0,
+            goodbye: false,
+            unacknowledged: 0,
             hostile: false,
         }
     }
@@ -108,6 +116,14 @@ pub struct Host {
     pub rejected: u32,
     /// Ids on which something was posted since [`Wire::settle`](super::Wire::settle).
     pub posted: Vec<usize>,
+    /// Turns its engine has begun.
+    pub(super) turn: u64,
+    /// It is in one.
+    pub(super) in_turn: bool,
+    /// The step of it that last saw something.
+    pub(super) step: u8,
+    /// What its engine was shown, by slot and generation of the connection.
+    pub(super) witnesses: BTreeMap<(usize, u64), Witness>,
 }
 
 /// The call behind an action, as its manual page names it.

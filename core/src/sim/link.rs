@@ -1,11 +1,14 @@
 //! Messages on the wire: reliable, in order, into posted receives or not at all.
 
 use super::MS;
+use super::coverage::Fault;
+use super::cq::Side;
 use super::memory::{BufferName, DeviceMemory, touch};
 use super::net::{Due, Wire};
-use super::qp::{Cqe, QpState};
+use super::qp::QpState;
+use super::record;
 use crate::conn::{Imm, MessageKind};
-use crate::fabric::{Completion, Outcome, WcStatus};
+use crate::fabric::{Outcome, WcStatus};
 use crate::pool::Direction;
 
 /// Retries of a sender that hears nothing, or that finds no receive.
@@ -27,6 +30,14 @@ impl Wire {
         qp.attempts += 1;
         let attempts = qp.attempts;
         qp.moving = true;
+        if self.random.chance(self.faults.messages_lost) {
+            record::fault(Fault::MessageLost);
+            return self.try_again(end, attempts, ACK_WAIT, WcStatus::RETRY_EXC_ERR);
+        }
+        if self.random.chance(self.faults.receivers_not_ready) {
+            record::fault(Fault::ReceiverNotReady);
+            return self.try_again(end, attempts, RNR_WAIT, WcStatus::RNR_RETRY_EXC_ERR);
+        }
         let ready = peer.filter(|&peer| !self.ends[peer].gone).and_then(|peer| self.ends[peer].qp.as_ref());
         match ready.map(|qp| (qp.state, qp.recvs.is_empty())) {
             Some((QpState::Rts, false)) => {}
@@ -34,13 +45,10 @@ impl Wire {
             Some((QpState::Rts, true)) => {
                 let hostile = self.ends[end].hostile || peer.is_some_and(|peer| self.ends[peer].hostile);
                 assert!(self.raw || hostile, "a message was sent to a receive that is not there");
-                if attempts > RETRIES {
-                    return self.fail_send(end, WcStatus::RNR_RETRY_EXC_ERR);
-                }
-                return self.after(RNR_WAIT, Due::Arrive(end));
+                record::fault(Fault::ReceiverNotReady);
+                return self.try_again(end, attempts, RNR_WAIT, WcStatus::RNR_RETRY_EXC_ERR);
             }
-            _ if attempts > RETRIES && !self.tries_for_ever => return self.fail_send(end, WcStatus::RETRY_EXC_ERR),
-            _ => return self.after(ACK_WAIT, Due::Arrive(end)),
+            _ => return self.try_again(end, attempts, ACK_WAIT, WcStatus::RETRY_EXC_ERR),
         }
         let qp = self.ends[end].qp.as_mut().expect("checked above");
         qp.attempts = 0;
@@ -66,6 +74,16 @@ impl Wire {
         self.after(next, Due::Arrive(end));
     }
 
+    /// A send did not get through: it is sent again after `wait` nanoseconds or, after too many tries, fails.
+    fn try_again(&mut self, end: usize, attempts: u32, wait: u64, status: WcStatus) {
+        let no_receive = status == WcStatus::RNR_RETRY_EXC_ERR;
+        if attempts <= RETRIES || (self.tries_for_ever && !no_receive) {
+            return self.after(wait, Due::Arrive(end));
+        }
+        record::fault(if no_receive { Fault::RnrExceeded } else { Fault::RetriesExceeded });
+        self.fail_send(end, status);
+    }
+
     /// Puts a message into the next receive of `end` and claims that it had `claimed` bytes. `false`: too long for it.
     ///
     /// # Panics
@@ -81,27 +99,26 @@ impl Wire {
         let (node, conn) = (self.ends[end].node, self.ends[end].conn.expect("a queue pair has an owner"));
         let qp = self.ends[end].qp.as_mut().expect("a queue pair");
         let (wr_id, index) = qp.recvs.pop_front().expect("a posted receive");
-        let qp_num = qp.number;
         let fits = touch(memory, (node, conn), BufferName { from: Direction::Recv, index }, |bytes| {
             bytes.get_mut(..payload.len()).map(|bytes| bytes.copy_from_slice(payload)).is_some()
         });
         if !fits {
+            record::fault(Fault::MessageTooLong);
             let outcome = Outcome::Failed { status: WcStatus::LOC_LEN_ERR, vendor: 9 };
-            let completion = Completion { wr_id, qp_num, outcome };
-            self.hosts[node].recv_cq.push_back(Cqe { end, serial: 0, completion });
+            self.complete(end, Side::Recv, 0, wr_id, outcome);
             self.break_qp(end);
             return false;
         }
-        let is_data = self.raw || imm.and_then(Imm::from_bits).is_some_and(|imm| imm.kind == MessageKind::Data);
-        self.ends[end].arrived += u64::from(is_data);
-        let completion = Completion { wr_id, qp_num, outcome: Outcome::Done { bytes: claimed, imm } };
-        self.hosts[node].recv_cq.push_back(Cqe { end, serial: 0, completion });
+        let kind = if self.raw { Some(MessageKind::Data) } else { imm.and_then(Imm::from_bits).map(|imm| imm.kind) };
+        record::note(|| std::format!("{conn}: {} bytes arrive, {kind:?}, immediate data {imm:x?}", payload.len()));
+        self.ends[end].arrived += u64::from(kind == Some(MessageKind::Data));
+        self.ends[end].goodbye |= kind == Some(MessageKind::Goodbye);
+        self.complete(end, Side::Recv, 0, wr_id, Outcome::Done { bytes: claimed, imm });
         true
     }
 
     /// The sender learns that a send arrived.
     pub(super) fn acknowledge(&mut self, end: usize, serial: u64) {
-        let node = self.ends[end].node;
         let Some(qp) = &mut self.ends[end].qp else { return };
         // In the error state it comes back flushed, although it arrived.
         if qp.state != QpState::Rts || qp.sends.front().is_none_or(|flight| flight.serial != serial) {
@@ -110,9 +127,7 @@ impl Wire {
         let flight = qp.sends.pop_front().expect("just seen");
         qp.arrived -= 1;
         if flight.signaled {
-            let outcome = Outcome::Done { bytes: 0, imm: None };
-            let completion = Completion { wr_id: flight.wr_id, qp_num: qp.number, outcome };
-            self.hosts[node].send_cq.push_back(Cqe { end, serial, completion });
+            self.complete(end, Side::Send, serial, flight.wr_id, Outcome::Done { bytes: 0, imm: None });
         }
     }
 }

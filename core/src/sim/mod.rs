@@ -14,8 +14,12 @@
 //! | `faults`, `random` | what goes wrong how often, from a seed |
 
 mod app;
+mod check;
 mod cm;
 mod control;
+mod coverage;
+mod cq;
+mod ending;
 mod fabric;
 mod faults;
 mod host;
@@ -25,20 +29,30 @@ mod net;
 mod plan;
 mod qp;
 mod random;
+pub(crate) mod record;
+mod run;
+mod scenario;
 mod space;
+mod trouble;
+mod witness;
 mod world;
 
 pub use app::App;
 pub use cm::bare;
 pub use control::SimControl;
+pub use coverage::{Coverage, Fault};
+pub use cq::Cqe;
 pub use fabric::SimFabric;
 pub use faults::Faults;
 pub use host::{End, Host, Phase, call_of};
 pub use memory::{BufferName, DeviceMemory};
 pub use net::{Due, Net, Wire};
 pub use plan::{Book, Plan, Style, View};
-pub use qp::{Cqe, Flight, Qp, QpState};
+pub use qp::{Flight, Qp, QpState};
 pub use random::Random;
+pub use record::Trace;
+pub use run::{Failure, replay, run};
+pub use scenario::Scenario;
 pub use space::{Space, config, spaces};
 pub use world::{Node, World};
 

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::vec::Vec;
 
 use super::cm::bare;
+use super::coverage::Fault;
 use super::faults::Faults;
 use super::host::{End, Host, Phase};
 use super::memory::DeviceMemory;
 use super::random::Random;
+use super::record;
 use crate::cm::event::{CmEvent, CmEventKind, Target};
 use crate::fabric::WcStatus;
 use crate::id::ConnId;
@@ -49,6 +51,8 @@ pub struct Wire {
     pub raw: bool,
     /// Events of these kinds never reach these machines.
     pub lost: Vec<(usize, CmEventKind)>,
+    /// Every wire is cut, and no event comes any more.
+    pub frozen: bool,
     /// A sender that hears nothing tries for ever (retry_cnt 7 on some devices).
     pub tries_for_ever: bool,
 }
@@ -70,6 +74,7 @@ impl Net {
             serial: 0,
             raw: false,
             lost: Vec::new(),
+            frozen: false,
             tries_for_ever: false,
         })))
     }
@@ -105,25 +110,22 @@ impl Net {
         Some(act(&mut wire.ends[end]))
     }
 
-    /// An event out of nowhere. Not one that the state waits for: the library would have done its part for that.
+    /// An event out of nowhere. If the state waits for just that when it is fetched, it is dropped: the library would
+    /// have done its part for it.
     pub fn event(&self, node: usize, conn: ConnId, kind: CmEventKind, status: i32) {
         let mut wire = self.wire();
-        let phase = wire.end_of(node, conn).map(|end| wire.ends[end].phase);
-        let awaited = match kind {
-            CmEventKind::AddrResolved => Phase::AddrResolving,
-            CmEventKind::RouteResolved => Phase::RouteResolving,
-            CmEventKind::Established => Phase::Connecting,
-            _ => Phase::Requested,
-        };
-        if phase != Some(awaited) {
-            let event = CmEvent { target: Target::Conn(conn), ..bare(kind, status) };
-            wire.hosts[node].events.push_back((event, None));
-        }
+        let up = wire.end_of(node, conn).is_some_and(|end| wire.ends[end].phase == Phase::Up);
+        let unreachable = kind == CmEventKind::Unreachable && up;
+        record::fault(if unreachable { Fault::UnreachableWhileUp } else { Fault::EventForged });
+        let event = CmEvent { target: Target::Conn(conn), ..bare(kind, status) };
+        wire.hosts[node].events.push_back((event, None));
     }
 
     /// An event of the whole device.
     pub fn device_event(&self, node: usize, kind: CmEventKind) {
         let mut wire = self.wire();
+        let removed = kind == CmEventKind::DeviceRemoval;
+        record::fault(if removed { Fault::DeviceRemoved } else { Fault::DeviceFatal });
         wire.hosts[node].events.push_back((CmEvent { target: Target::Device, ..bare(kind, 0) }, None));
     }
 
@@ -131,6 +133,7 @@ impl Net {
     pub fn break_qp(&self, node: usize, conn: ConnId, status: WcStatus) {
         let mut wire = self.wire();
         if let Some(end) = wire.end_of(node, conn) {
+            record::fault(Fault::QpBroken);
             wire.fail_send(end, status);
         }
     }
@@ -138,6 +141,7 @@ impl Net {
     /// Ends a machine's program without a word from it; `frozen`: its kernel says nothing either.
     pub fn kill(&self, node: usize, frozen: bool) {
         let mut wire = self.wire();
+        record::fault(if frozen { Fault::PeerFrozen } else { Fault::PeerKilled });
         wire.hosts[node].dead = true;
         for end in 0..wire.ends.len() {
             if wire.ends[end].node == node && !wire.ends[end].gone {
@@ -160,7 +164,17 @@ impl Wire {
     /// Puts something under way that happens after `delay` nanoseconds.
     pub fn after(&mut self, delay: u64, due: Due) {
         self.serial += 1;
+        if self.frozen {
+            return;
+        }
         self.due.insert((self.now + delay, self.serial), due);
+    }
+
+    /// From now on nothing arrives anywhere: no message, no event, no completion.
+    pub fn freeze(&mut self) {
+        record::fault(Fault::WorldFrozen);
+        self.frozen = true;
+        self.due.clear();
     }
 
     /// What is due by `now` happens.
@@ -168,6 +182,7 @@ impl Wire {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((at, _), due) = entry.remove_entry();
             self.now = self.now.max(at);
+            record::at(self.now, None);
             match due {
                 Due::Event(node, event, end) => self.show(node, *event, end),
                 Due::Arrive(end) => self.arrive(end, memory),

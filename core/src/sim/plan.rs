@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::vec::Vec;
 
 use crate::cm::reason::CloseReport;
-use crate::id::ConnId;
+use crate::id::{ConnId, EndpointId};
 
 /// What every application on the net has sent: by node and connection, in order.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,11 @@ impl Book {
     /// The oldest message sent from there that has not been asked for; `None` when there is none.
     pub fn next(&self, from: (usize, u64)) -> Option<Vec<u8>> {
         self.0.borrow_mut().get_mut(&from)?.pop_front()
+    }
+
+    /// Messages sent from there that have not been asked for.
+    pub fn left(&self, from: (usize, u64)) -> usize {
+        self.0.borrow().get(&from).map_or(0, VecDeque::len)
     }
 }
 
@@ -54,6 +59,10 @@ pub struct Plan {
     pub close_when_done: bool,
     /// Close straight after the last send, in the same callback.
     pub close_at_once: bool,
+    /// Of a thousand messages that arrive, how many make it close.
+    pub closes: u32,
+    /// Of a thousand requests, how many it refuses.
+    pub refuses: u32,
 }
 
 impl Plan {
@@ -66,6 +75,8 @@ impl Plan {
         style: Style::InPlace,
         close_when_done: false,
         close_at_once: false,
+        closes: 0,
+        refuses: 0,
     };
 }
 
@@ -80,6 +91,8 @@ impl Default for Plan {
             style: Style::InPlace,
             close_when_done: false,
             close_at_once: false,
+            closes: 0,
+            refuses: 0,
         }
     }
 }
@@ -87,6 +100,8 @@ impl Default for Plan {
 /// One connection, as the application sees it.
 #[derive(Debug, Default)]
 pub struct View {
+    /// Where it connects to; `None` for one that was accepted.
+    pub endpoint: Option<EndpointId>,
     /// on_open came.
     pub opened: bool,
     /// on_close came, with this.

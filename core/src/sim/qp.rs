@@ -4,8 +4,11 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 
 use super::MS;
+use super::coverage::Fault;
+use super::cq::{Cqe, Side};
 use super::memory::BufferName;
 use super::net::{Due, Net, Wire};
+use super::record;
 use crate::fabric::{Completion, Outcome, WcStatus};
 use crate::id::{ConnId, WorkId, WorkKind};
 
@@ -31,6 +34,9 @@ pub struct Qp {
     pub recvs: VecDeque<(WorkId, u32)>,
     /// Posted sends that have not completed.
     pub sends: VecDeque<Flight>,
+    /// Buffers the device has until the program takes a completion: of the receive pool, and of sends by serial number.
+    pub(super) held_recvs: Vec<u32>,
+    pub(super) held_sends: VecDeque<(u64, BufferName)>,
     /// Of `recvs` and of `sends`, how many at their ends are of this turn.
     pub(super) recvs_fresh: usize,
     pub(super) sends_fresh: usize,
@@ -56,6 +62,8 @@ impl Qp {
             state: QpState::Init,
             recvs: VecDeque::new(),
             sends: VecDeque::new(),
+            held_recvs: Vec::new(),
+            held_sends: VecDeque::new(),
             recvs_fresh: 0,
             sends_fresh: 0,
             arrived: 0,
@@ -89,23 +97,12 @@ pub struct Flight {
     pub signaled: bool,
 }
 
-/// A completion in a queue.
-#[derive(Clone, Debug)]
-pub struct Cqe {
-    /// The id it is of.
-    pub end: usize,
-    /// Of a send: its serial number.
-    pub serial: u64,
-    /// What the engine will see.
-    pub completion: Completion,
-}
-
 impl Net {
     /// Flushed receives of a connection that is no more, as some devices leave them in the queue.
     pub fn leave_behind(&self, node: usize, conn: ConnId, count: usize) {
         let wr_id = WorkId::new(conn, WorkKind::Recv, 0);
         let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
-        let cqe = Cqe { end: usize::MAX, serial: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
+        let cqe = Cqe { end: None, serial: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
         self.wire().hosts[node].recv_cq.extend(core::iter::repeat_n(cqe, count));
     }
 }
@@ -117,44 +114,39 @@ impl Wire {
         if qp.state != QpState::Err {
             qp.state = QpState::Err;
             let missing = self.faults.flushes_missing;
-            if !self.random.chance(missing) {
-                let delay = self.random.below(MS);
-                self.after(delay, Due::Flush(end));
+            if self.random.chance(missing) {
+                return record::fault(Fault::FlushLost);
             }
+            let delay = self.random.below(MS);
+            self.after(delay, Due::Flush(end));
         }
     }
 
     /// What is posted comes back.
     pub(super) fn flush(&mut self, end: usize) {
-        let node = self.ends[end].node;
         let Some(qp) = &mut self.ends[end].qp else { return };
-        let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0xdead };
-        let number = qp.number;
-        let host = &mut self.hosts[node];
-        for flight in qp.sends.drain(..) {
-            let completion = Completion { wr_id: flight.wr_id, qp_num: number, outcome };
-            host.send_cq.push_back(Cqe { end, serial: flight.serial, completion });
-        }
-        for (wr_id, _) in qp.recvs.drain(..) {
-            host.recv_cq.push_back(Cqe { end, serial: 0, completion: Completion { wr_id, qp_num: number, outcome } });
-        }
         qp.arrived = 0;
+        let (sends, recvs) = (std::mem::take(&mut qp.sends), std::mem::take(&mut qp.recvs));
+        let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0xdead };
+        for flight in sends {
+            self.complete(end, Side::Send, flight.serial, flight.wr_id, outcome);
+        }
+        for (wr_id, _) in recvs {
+            self.complete(end, Side::Recv, 0, wr_id, outcome);
+        }
     }
 
     /// The oldest send that has not arrived fails: its completion says why, the rest is flushed.
     pub fn fail_send(&mut self, end: usize, status: WcStatus) {
-        let node = self.ends[end].node;
         let Some(qp) = &mut self.ends[end].qp else { return };
         // What arrived before it succeeded, whether or not the acknowledgement is seen: completions come in order.
-        for flight in qp.sends.drain(..std::mem::take(&mut qp.arrived)).filter(|flight| flight.signaled) {
-            let outcome = Outcome::Done { bytes: 0, imm: None };
-            let completion = Completion { wr_id: flight.wr_id, qp_num: qp.number, outcome };
-            self.hosts[node].send_cq.push_back(Cqe { end, serial: flight.serial, completion });
+        let arrived: Vec<_> = qp.sends.drain(..std::mem::take(&mut qp.arrived)).collect();
+        let failed = qp.sends.pop_front();
+        for flight in arrived.iter().filter(|flight| flight.signaled) {
+            self.complete(end, Side::Send, flight.serial, flight.wr_id, Outcome::Done { bytes: 0, imm: None });
         }
-        if let Some(flight) = qp.sends.pop_front() {
-            let outcome = Outcome::Failed { status, vendor: 7 };
-            let completion = Completion { wr_id: flight.wr_id, qp_num: qp.number, outcome };
-            self.hosts[node].send_cq.push_back(Cqe { end, serial: flight.serial, completion });
+        if let Some(flight) = failed {
+            self.complete(end, Side::Send, flight.serial, flight.wr_id, Outcome::Failed { status, vendor: 7 });
         }
         self.break_qp(end);
     }

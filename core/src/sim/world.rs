@@ -4,12 +4,14 @@
 use std::vec::Vec;
 
 use super::control::SimControl;
+use super::coverage::Fault;
 use super::fabric::SimFabric;
 use super::faults::Faults;
 use super::host::Host;
 use super::memory::{BufferName, DeviceMemory};
 use super::net::Net;
 use super::qp::QpState;
+use super::record;
 use super::space::Space;
 use crate::config::Mode;
 use crate::id::{ConnId, EndpointId};
@@ -18,6 +20,9 @@ use crate::turn::{Cx, Engine, Handler};
 
 /// Rounds of busy turns in which nothing happens on the net before a run counts as a livelock: 0.4 ms.
 const IDLE_ROUNDS_MAX: u32 = 2_000;
+
+/// How long a round takes, in nanoseconds.
+const ROUND: u64 = 200;
 
 /// One machine: its engine and its application.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Node<'m, H> {
     pub app: H,
     /// Its program runs. `false` stops it: for good with [`World::kill`], else until it is set again.
     pub alive: bool,
+    /// It does not run before then, in nanoseconds: a slow handler, a slow verb, a debugger.
+    pub away_until: u64,
     worked: bool,
 }
 
@@ -42,8 +49,12 @@ pub struct World<'m, H> {
     pub now: u64,
     still: u32,
     serial: u64,
-    /// Once in so many rounds everything stands still for so many nanoseconds: a slow verb, a debugger.
+    /// Once in so many rounds a machine's loop is away for so many nanoseconds.
     pub stall: Option<(u64, u64)>,
+    /// After so many steps it counts as one that does not end.
+    pub(super) steps_left: u64,
+    /// Called after every turn, with the machine whose turn it was.
+    pub(super) check: fn(&Self, usize),
 }
 
 impl<H> DeviceMemory for Vec<Node<'_, H>> {
@@ -78,9 +89,9 @@ impl<'m, H: Handler> World<'m, H> {
             let fabric = SimFabric { net: net.clone(), node };
             let engine =
                 Engine::new(config, space.memory(), control, fabric).expect("a space is as large as it must be");
-            nodes.push(Node { engine, app: app(node, &net), alive: true, worked: true });
+            nodes.push(Node { engine, app: app(node, &net), alive: true, away_until: 0, worked: true });
         }
-        Self { net, nodes, now: 0, still: 0, serial: 0, stall: None }
+        Self { net, nodes, now: 0, still: 0, serial: 0, stall: None, steps_left: u64::MAX, check: |_, _| () }
     }
 
     /// Lets the application of `node` act outside a turn.
@@ -109,6 +120,7 @@ impl<'m, H: Handler> World<'m, H> {
         let Some(end) = wire.end_of(node, conn) else { return false };
         let ready = wire.ends[end].qp.as_ref().is_some_and(|qp| qp.state == QpState::Rts && !qp.recvs.is_empty());
         if ready {
+            record::fault(Fault::MessageForged);
             wire.ends[end].hostile = true;
             wire.put(end, &[0xee; 64][..claimed.min(64) as usize], claimed, imm, &mut self.nodes);
         }
@@ -122,6 +134,7 @@ impl<'m, H: Handler> World<'m, H> {
 
     /// One round: every engine that has a reason to runs once. `false`: none has, and none ever will by itself.
     pub fn step(&mut self) -> bool {
+        self.steps_left = self.steps_left.checked_sub(1).expect("a world that does not end");
         self.advance();
         let mut ran = false;
         for node in 0..self.nodes.len() {
@@ -136,9 +149,8 @@ impl<'m, H: Handler> World<'m, H> {
         assert!(self.still < IDLE_ROUNDS_MAX, "livelock at {} ns", self.now);
         if !ran {
             let due = self.net.wire().due.first_key_value().map(|((at, _), _)| *at);
-            let alive = self.nodes.iter().filter(|node| node.alive);
-            let deadline = alive.map(|node| node.engine.next_deadline().as_nanos()).min().unwrap_or(u64::MAX);
-            let next = due.unwrap_or(u64::MAX).min(deadline);
+            let next = (0..self.nodes.len()).map(|node| self.runs_at(node)).min().unwrap_or(u64::MAX);
+            let next = next.min(due.unwrap_or(u64::MAX));
             if next == u64::MAX {
                 return false;
             }
@@ -146,10 +158,20 @@ impl<'m, H: Handler> World<'m, H> {
             self.still = 0;
             self.pass(next.saturating_sub(self.now).max(1));
         } else {
-            let slow = self.stall.filter(|(every, _)| self.net.wire().random.below(*every) == 0);
-            self.pass(slow.map_or(200, |(_, span)| span));
+            self.go_away_now_and_then();
+            self.pass(ROUND);
         }
         true
+    }
+
+    fn go_away_now_and_then(&mut self) {
+        let Some((every, span)) = self.stall else { return };
+        let mut wire = self.net.wire();
+        if wire.random.below(every) == 0 {
+            record::fault(Fault::LoopAway);
+            let node = wire.random.below(self.nodes.len() as u64) as usize;
+            self.nodes[node].away_until = self.now + wire.random.below(span);
+        }
     }
 
     fn pass(&mut self, span: u64) {
@@ -157,11 +179,20 @@ impl<'m, H: Handler> World<'m, H> {
     }
 
     fn wants_to_run(&self, node: usize) -> bool {
-        let Node { engine, alive, worked, .. } = &self.nodes[node];
+        self.nodes[node].alive && self.runs_at(node) <= self.now
+    }
+
+    /// When the engine of `node` next has a reason to run, as far as is known; `u64::MAX` for never.
+    fn runs_at(&self, node: usize) -> u64 {
+        let Node { engine, alive, worked, away_until, .. } = &self.nodes[node];
+        if !alive {
+            return u64::MAX;
+        }
         let wire = self.net.wire();
         let host = &wire.hosts[node];
         let waiting = !host.events.is_empty() || !host.recv_cq.is_empty() || !host.send_cq.is_empty();
-        *alive && (*worked || waiting || engine.next_deadline().as_nanos() <= self.now)
+        let wanted = if *worked || waiting { 0 } else { engine.next_deadline().as_nanos() };
+        wanted.max(*away_until)
     }
 
     /// One turn of `node`, whether or not it has a reason to, and then its sums.
@@ -169,18 +200,28 @@ impl<'m, H: Handler> World<'m, H> {
     /// # Panics
     /// A sum does not come out.
     pub fn turn(&mut self, node: usize) {
+        self.begin_turn(node, true);
         let Node { engine, app, worked, .. } = &mut self.nodes[node];
         *worked = engine.turn(Instant::from_nanos(self.now), app);
+        self.begin_turn(node, false);
         self.net.wire().settle(node, &mut self.nodes);
         let Node { engine, worked, .. } = &self.nodes[node];
         // The audit walks the pools: with large ones not every turn.
         let buffers = u64::from(engine.pools().0.total());
-        if !engine.stats().turns.is_multiple_of(buffers / 200 + 1) && *worked {
-            return;
+        if engine.stats().turns.is_multiple_of(buffers / 200 + 1) || !*worked {
+            if let Err(error) = engine.audit() {
+                panic!("node {node} at {} ns: {error}", self.now);
+            }
+            (self.check)(self, node);
         }
-        if let Err(error) = engine.audit() {
-            panic!("node {node} at {} ns: {error}", self.now);
-        }
+    }
+
+    /// A turn of `node` begins, or (`false`) is over.
+    fn begin_turn(&mut self, node: usize, begins: bool) {
+        record::at(self.now, begins.then_some(node));
+        let host = &mut self.net.wire().hosts[node];
+        host.turn += u64::from(begins);
+        host.in_turn = begins;
     }
 
     /// Until nothing more will happen.

@@ -8,8 +8,6 @@ mod attempt;
 mod audit;
 mod core_state;
 mod cx;
-#[cfg(feature = "sim")]
-mod device;
 mod dirty;
 mod event;
 mod flush;
@@ -17,8 +15,11 @@ mod handler;
 mod held;
 mod keepalive;
 mod memory;
+mod observe;
 mod receive;
 mod send;
+#[cfg(feature = "sim")]
+mod sim;
 mod step;
 mod timers;
 

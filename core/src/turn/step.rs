@@ -1,6 +1,6 @@
 //! Carries out what the transition table says.
 
-use super::{Core, Cx, Engine, Handler};
+use super::{Core, Cx, Engine, Handler, observe};
 use crate::cm::event::CmEventKind;
 use crate::cm::hello::{Encoded, Hello};
 use crate::cm::reason::{CloseReason, CloseReport};
@@ -18,6 +18,7 @@ impl<C: Control> Engine<'_, C> {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
         let from = conn.state;
         let row = table::next(from, input, again);
+        observe::transition(id, from, input, row);
         // What is of no consequence ends nothing, but while draining it may name the cause.
         if row.is_some() || from == State::Draining {
             note_reason(conn, reason);

@@ -1,6 +1,8 @@
-//! What a simulated device may touch of an engine's memory.
+//! What the simulator sees of an engine, and nobody else.
 
 use super::Engine;
+use crate::cm::table::State;
+use crate::config::Mode;
 use crate::fabric::Control;
 use crate::id::ConnId;
 use crate::pool::Direction;
@@ -16,5 +18,12 @@ impl<C: Control> Engine<'_, C> {
             Direction::Send => &mut self.core.send_pool,
         };
         pool.lent_bytes(index, conn)
+    }
+
+    /// Of an established connection that counts credits: those it has, and those it owes. By its `link`, as above.
+    pub(crate) fn credits(&self, link: ConnId) -> Option<(u32, u32)> {
+        let conn = self.core.conns.get(self.core.conns.id_at(link.slot())?).filter(|conn| conn.link == link)?;
+        let counts = conn.state == State::Established && self.core.config.mode == Mode::Spinwire;
+        counts.then(|| conn.credits.counts())
     }
 }

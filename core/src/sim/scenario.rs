@@ -1,0 +1,274 @@
+//! What a seed means: the machines, what goes wrong, and what the applications do.
+
+use std::vec::Vec;
+
+use super::MS;
+use super::app::App;
+use super::faults::Faults;
+use super::plan::{Book, Plan, Style};
+use super::random::Random;
+use super::record;
+use super::space::{Space, config};
+use super::trouble::{attempt_fails, message_overtakes_hello, trouble};
+use super::world::World;
+use crate::config::{Config, Keepalive, Mode, Retry};
+use crate::id::{ConnId, EndpointId};
+use crate::time::Nanos;
+
+/// How large a world, and how much goes wrong in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Two machines, one to three connections, a few faults.
+    Small,
+    /// Three to five machines, deep queues, every fault.
+    Full,
+    /// Twelve to thirty machines, dozens of connections at once.
+    Many,
+}
+
+/// Steps of one world: beyond this many it counts as one that does not end.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// After everything was closed: the connection may still linger (2 s) and drain (500 ms); a deadline may be put off once
+/// when the loop was behind; some for the way.
+const CLOSING_TAKES_MAX: u64 = 2 * 2_500 * MS + 300 * MS;
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Scenario; 3] = [Scenario::Small, Scenario::Full, Scenario::Many];
+
+    /// As it is called on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scenario::Small => "small",
+            Scenario::Full => "full",
+            Scenario::Many => "many",
+        }
+    }
+
+    /// The scenario of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
+    }
+
+    /// Runs the world of `seed` to its end.
+    ///
+    /// # Panics
+    /// Something does not hold.
+    pub(super) fn play(self, seed: u64) {
+        let random = &mut Random(seed ^ (self as u64) << 56);
+        let nodes = match self {
+            Scenario::Small => 2,
+            Scenario::Full => 3 + random.below(3) as usize,
+            Scenario::Many => 12 + random.below(19) as usize,
+        };
+        let depth = match self {
+            Scenario::Small => random.pick(&[1, 1, 2, 3, 4, 8]),
+            Scenario::Full => random.pick(&[1, 1, 2, 3, 4, 8, 16, 33]),
+            Scenario::Many => random.pick(&[1, 2, 4]),
+        };
+        let conns = 1 + random.below(if self == Scenario::Small { 2 } else { 4 }) as usize;
+        let calm = random.below(4) == 0;
+        let faults = if calm { gentle(random) } else { self.faults(random) };
+        let config = config_of(random, depth);
+        // A network with a keepalive never falls silent.
+        let calm = calm && config.keepalive.is_none();
+        let sizes: &[u32] = if random.below(6) == 0 { &[16, 64] } else { &[64] };
+        let mut space = || Space::new(Config { message_bytes_max: random.pick(sizes), ..config }, conns);
+        let mut spaces: Vec<_> = (0..nodes).map(|_| space()).collect();
+        let plans: Vec<_> = (0..nodes).map(|_| self.plan(random, depth, calm)).collect();
+        // The last machine refuses everybody.
+        let listening: Vec<_> = (0..nodes.min(2).max(nodes - 1)).collect();
+        let book = Book::default();
+        let mut world = World::new((random.next(), faults), &mut spaces, &listening, |node, net| {
+            let mut app = App::new(node, net, &book, plans[node]);
+            app.strict = true;
+            app
+        });
+        world.steps_left = STEPS_MAX;
+        world.check = World::check;
+        if !calm && random.below(3) == 0 {
+            world.stall = Some((50, random.pick(&[5 * MS, 700 * MS, 6_000 * MS])));
+        }
+        if random.below(3) == 0 {
+            world.nodes.iter_mut().for_each(|node| node.app.reconnects = random.below(3) as u32);
+        }
+        let mut story = Story { world, random, began: Vec::new() };
+        story.connects(self, calm);
+        if calm {
+            story.falls_silent()
+        } else {
+            story.troubles(self)
+        }
+        story.ends();
+    }
+
+    fn faults(self, random: &mut Random) -> Faults {
+        // Each fault in one world of so many.
+        let rare = if self == Scenario::Small { 8 } else { 4 };
+        let mut some = |permille: u32| if random.below(rare) == 0 { permille } else { 0 };
+        Faults {
+            events_late: some(300),
+            events_missing: some(100),
+            events_doubled: some(300),
+            actions_fail: some(50),
+            posts_fail: some(10),
+            flushes_missing: some(300),
+            completions_forged: some(50),
+            completions_garbage: some(500),
+            completions_reordered: some(500),
+            messages_lost: some(50),
+            receivers_not_ready: some(50),
+            private_data_forged: some(200),
+            stale_completions: random.below(2) == 0,
+            stale_events: random.below(2) == 0,
+            fetched_early: random.below(2) == 0,
+            latency: random.pick(&[1_000, 20_000, 5 * MS]),
+            ack_latency: random.pick(&[1, 5_000, 500_000]),
+        }
+    }
+
+    fn plan(self, random: &mut Random, depth: u32, calm: bool) -> Plan {
+        let most = match self {
+            Scenario::Small => 40,
+            Scenario::Full => 80,
+            Scenario::Many => 12,
+        };
+        Plan {
+            count: random.below(most) as u32,
+            requests: random.pick(&[0, 500, 1_000]),
+            window: 1 + random.below(depth.into()) as u32,
+            bytes_max: random.pick(&[0, 1, 17, 64]),
+            style: random.pick(&[Style::InPlace, Style::Copy, Style::Mixed]),
+            close_when_done: random.below(3) == 0,
+            close_at_once: random.below(4) == 0,
+            closes: if calm || random.below(4) > 0 { 0 } else { 20 },
+            refuses: if calm || random.below(6) > 0 { 0 } else { 300 },
+        }
+    }
+}
+
+/// Nothing goes wrong, but nothing is in a hurry either.
+fn gentle(random: &mut Random) -> Faults {
+    Faults {
+        completions_garbage: 500,
+        completions_reordered: 300,
+        fetched_early: random.below(2) == 0,
+        latency: random.pick(&[500, 20_000]),
+        ack_latency: random.pick(&[1, 5_000, 500_000]),
+        ..Faults::default()
+    }
+}
+
+fn config_of(random: &mut Random, depth: u32) -> Config {
+    let mode = if random.below(6) == 0 { Mode::Raw } else { Mode::Spinwire };
+    let interval = random.pick(&[2 * MS, 50 * MS, 1_000 * MS]);
+    let limit = interval + random.pick(&[MS, 20 * MS, 500 * MS]);
+    let keepalive = Keepalive { interval: Nanos::new(interval), limit: Nanos::new(limit) };
+    let retry = Retry {
+        attempts: 1 + random.below(3) as u32,
+        attempts_stale: 1 + random.below(4) as u32,
+        nobody_listens: random.below(4) == 0,
+        pause_first: Nanos::new(random.pick(&[1, MS, 100 * MS])),
+        pause_longest: Nanos::from_millis(200),
+        within: Nanos::new(random.pick(&[10 * MS, 4_000 * MS, 30_000 * MS])),
+    };
+    Config {
+        mode,
+        inline_bytes_max: random.below(65) as u32,
+        retry: if random.below(2) == 0 { retry } else { Retry::DEFAULT },
+        keepalive: (random.below(3) == 0).then_some(keepalive),
+        seed: random.next(),
+        ..config(depth)
+    }
+}
+
+/// A world on its way.
+pub(super) struct Story<'w, 'm> {
+    pub(super) world: World<'m, App>,
+    pub(super) random: &'w mut Random,
+    /// Connections that were begun, and where.
+    pub(super) began: Vec<(usize, ConnId)>,
+}
+
+impl Story<'_, '_> {
+    fn connects(&mut self, scenario: Scenario, calm: bool) {
+        let nodes = self.world.nodes.len() as u64;
+        let count = match scenario {
+            Scenario::Small => 1 + self.random.below(3),
+            Scenario::Full => 1 + self.random.below(8),
+            Scenario::Many => nodes + self.random.below(3 * nodes),
+        };
+        for _ in 0..count {
+            let (from, to) = (self.random.below(nodes) as usize, self.random.below(nodes + 1));
+            // One address in a while leads nowhere.
+            let to = if to == nodes && calm { 0 } else { to };
+            if let Some(conn) = self.world.with(from, |cx, app| app.connect(cx, EndpointId(to as u32))) {
+                self.began.push((from, conn));
+            }
+            if !calm && self.random.below(8) == 0 {
+                trouble(self);
+            }
+            if self.random.below(2) == 0 {
+                let latency = self.world.net.wire().faults.latency;
+                let span = self.random.below(5 * latency);
+                self.world.run_for(span);
+                match self.random.below(6) {
+                    _ if calm => {}
+                    0 => trouble(self),
+                    1 => attempt_fails(self),
+                    2 => message_overtakes_hello(self),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Nothing goes wrong, so nothing may be left undone when all falls silent.
+    fn falls_silent(&mut self) {
+        self.world.run();
+        for (number, node) in self.world.nodes.iter().enumerate() {
+            assert!(node.app.done(), "node {number} waits for ever: it has not done what it was to do");
+            assert_eq!(node.engine.live(), node.app.settled(), "node {number}: a connection waits for ever");
+        }
+    }
+
+    fn troubles(&mut self, scenario: Scenario) {
+        let most = if scenario == Scenario::Many { 12 } else { 4 };
+        for _ in 0..self.random.below(most) {
+            let span = self.random.below(3) * self.random.below(30 * MS);
+            self.world.run_for(span);
+            trouble(self);
+        }
+        let span = self.random.below(100 * MS);
+        self.world.run_for(span);
+        if self.random.below(16) == 0 {
+            self.world.net.wire().freeze();
+        }
+    }
+
+    /// Everything is closed, ends within its deadlines, and leaves nothing.
+    fn ends(&mut self) {
+        let world = &mut self.world;
+        for node in 0..world.nodes.len() {
+            world.with(node, |cx, app| app.close_all(cx));
+        }
+        world.stall = None;
+        let away = world.nodes.iter().map(|node| node.away_until).max().unwrap_or(0);
+        let limit = world.now.max(away) + CLOSING_TAKES_MAX;
+        while world.nodes.iter().any(|node| node.alive && node.engine.live() > 0) {
+            assert!(world.step(), "a connection waits for ever");
+            assert!(world.now <= limit, "closing took longer than its deadlines: {} ms over", (world.now - limit) / MS);
+        }
+        world.run();
+        world.assert_all_over();
+        for (number, node) in world.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
+            let open = node.app.conns.values().filter(|view| view.closed.is_none()).count();
+            assert_eq!(open, 0, "node {number} was never told of an end");
+        }
+        for node in &world.nodes {
+            let stats = node.engine.stats();
+            record::engine(stats.messages_received, stats.opened, stats.turns);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What an engine was shown of each connection, and whether the end it reports follows from it: the reason has to be
+//! among the causes it saw and, once the connection was up, it has to be the first.
+
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use super::MS;
+use super::cq::Side;
+use super::net::Wire;
+use crate::cm::event::CmEventKind;
+use crate::cm::reason::{CloseReason, CloseReport};
+use crate::conn::{Imm, MessageKind};
+use crate::fabric::{Completion, Outcome, WcStatus};
+use crate::id::ConnId;
+
+/// When an engine sees something: the turn, and the step in it. Steps come in their order in every turn.
+type Stamp = (u64, u8);
+
+/// The steps of a turn in which causes are seen.
+pub(super) const RECEIVES: u8 = 0;
+pub(super) const SENDS: u8 = 1;
+pub(super) const EVENTS: u8 = 2;
+pub(super) const FLUSH: u8 = 3;
+
+/// What can end a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A connection event, with its status.
+    Event(CmEventKind, i32),
+    /// A work request failed.
+    Completion(&'static str, WcStatus),
+    /// A work request could not be posted.
+    Post(&'static str),
+    /// An action failed.
+    Call(&'static str),
+    /// The application closed it.
+    Local,
+}
+
+/// What was seen of one connection, by the application's handle for it.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    /// What the engine calls its present attempt in events and actions.
+    link: Option<ConnId>,
+    /// Of the present attempt.
+    causes: Vec<(Stamp, Cause)>,
+    goodbye: Option<Stamp>,
+    opened: Option<Stamp>,
+    /// When it was first heard of, in nanoseconds.
+    began: u64,
+    /// Its end was reported.
+    ended: bool,
+}
+
+impl Wire {
+    /// The engine of `node` sees a cause, in `step` of its turn.
+    pub(super) fn saw(&mut self, node: usize, link: ConnId, step: u8, cause: Cause) {
+        let stamp = (self.hosts[node].turn, step);
+        let witness = self.witness(node, link);
+        // What still comes of an attempt before is of no consequence.
+        if witness.link.is_none_or(|present| present == link) {
+            witness.causes.push((stamp, cause));
+        }
+    }
+
+    /// The engine of `node` sees an event that concerns all its connections.
+    pub(super) fn saw_device_event(&mut self, node: usize, kind: CmEventKind) {
+        self.saw_of_all(node, (self.hosts[node].turn, EVENTS), Cause::Event(kind, 0));
+    }
+
+    /// The application closes everything there is.
+    pub(super) fn saw_close_all(&mut self, node: usize) {
+        self.saw_of_all(node, self.next_flush(node), Cause::Local);
+    }
+
+    fn saw_of_all(&mut self, node: usize, stamp: Stamp, cause: Cause) {
+        for witness in self.hosts[node].witnesses.values_mut().filter(|witness| !witness.ended) {
+            if cause != Cause::Local || !witness.saw(cause) {
+                witness.causes.push((stamp, cause));
+            }
+        }
+    }
+
+    /// The application closes a connection: the flush of this turn, or of the next, takes it up.
+    pub(super) fn saw_close(&mut self, node: usize, conn: ConnId) {
+        let stamp = self.next_flush(node);
+        self.witness(node, conn).causes.push((stamp, Cause::Local));
+    }
+
+    fn next_flush(&self, node: usize) -> Stamp {
+        (self.hosts[node].turn + u64::from(!self.hosts[node].in_turn), FLUSH)
+    }
+
+    /// The connection comes up, in the step the engine is in.
+    pub(super) fn saw_open(&mut self, node: usize, conn: ConnId) {
+        let stamp = (self.hosts[node].turn, self.hosts[node].step);
+        self.witness(node, conn).opened = Some(stamp);
+    }
+
+    pub(super) fn see_completion(&mut self, end: usize, side: Side, completion: &Completion) {
+        let (node, Some(link)) = (self.ends[end].node, self.ends[end].conn) else { return };
+        let (step, what) = if side == Side::Recv { (RECEIVES, "receive") } else { (SENDS, "send") };
+        self.hosts[node].step = step;
+        let (raw, stamp) = (self.raw, (self.hosts[node].turn, step));
+        match completion.outcome {
+            Outcome::Failed { status, .. } => self.saw(node, link, step, Cause::Completion(what, status)),
+            Outcome::Done { .. } if side == Side::Send => {}
+            Outcome::Done { imm, .. } => {
+                if !raw && imm.and_then(Imm::from_bits).is_some_and(|imm| imm.kind == MessageKind::Goodbye) {
+                    self.witness(node, link).goodbye.get_or_insert(stamp);
+                }
+            }
+        }
+    }
+
+    /// The application of `node` has that connection.
+    pub(super) fn began(&mut self, node: usize, conn: ConnId) {
+        let now = self.now;
+        let handle = (conn.slot(), conn.generation());
+        self.hosts[node].witnesses.entry(handle).or_insert_with(|| Witness { began: now, ..Witness::default() });
+    }
+
+    /// The engine of `node` calls an attempt of one of its connections `link` from now on.
+    pub(super) fn attempts(&mut self, node: usize, link: ConnId) {
+        let witness = self.witness(node, link);
+        witness.link = Some(link);
+        witness.causes.retain(|(_, cause)| *cause == Cause::Local);
+    }
+
+    /// What the engine of `node` calls the present attempt of a connection.
+    pub(super) fn link_of(&mut self, node: usize, conn: ConnId) -> ConnId {
+        self.witness(node, conn).link.unwrap_or(conn)
+    }
+
+    /// The connection with that handle, or the one whose attempt is called so: attempts count up in the generation.
+    fn witness(&mut self, node: usize, conn: ConnId) -> &mut Witness {
+        let lives = (conn.slot(), 0)..=(conn.slot(), conn.generation());
+        if self.hosts[node].witnesses.range(lives.clone()).next_back().is_none_or(|(_, witness)| witness.ended) {
+            self.began(node, conn);
+        }
+        self.hosts[node].witnesses.range_mut(lives).next_back().expect("just made, if there was none").1
+    }
+
+    /// Whether the end reported of a connection follows from what the engine was shown.
+    ///
+    /// # Errors
+    /// It does not; says what was shown.
+    pub(super) fn judge(&mut self, node: usize, conn: ConnId, report: &CloseReport) -> Result<(), String> {
+        let link = self.link_of(node, conn);
+        let end = self.end_of(node, link).map(|end| &self.ends[end]);
+        let hostile = end.is_some_and(|end| end.hostile || end.peer.is_some_and(|peer| self.ends[peer].hostile));
+        let now = self.now;
+        let witness = self.witness(node, conn);
+        witness.ended = true;
+        witness.causes.sort_by_key(|(stamp, _)| *stamp);
+        if !witness.explains(report.reason, hostile, now) {
+            return Err(format!("{conn} ended with `{}`, for which there was no cause: {witness:?}", report.reason));
+        }
+        if !hostile && !witness.is_first(report.reason) {
+            return Err(format!("{conn} ended with `{}`, which was not the first cause: {witness:?}", report.reason));
+        }
+        Ok(())
+    }
+}
+
+impl Witness {
+    fn saw(&self, cause: Cause) -> bool {
+        self.causes.iter().any(|(_, other)| *other == cause)
+    }
+
+    fn saw_event(&self, kind: CmEventKind) -> bool {
+        self.causes.iter().any(|(_, cause)| matches!(cause, Cause::Event(other, _) if *other == kind))
+    }
+
+    fn explains(&self, reason: CloseReason, hostile: bool, now: u64) -> bool {
+        match reason {
+            CloseReason::Local => self.saw(Cause::Local),
+            CloseReason::Peer => self.goodbye.is_some(),
+            CloseReason::PeerGone => self.saw_event(CmEventKind::Disconnected) && (hostile || self.goodbye.is_none()),
+            CloseReason::NobodyListens | CloseReason::Rejected { .. } | CloseReason::Refused(_) => {
+                self.saw_event(CmEventKind::Rejected)
+            }
+            CloseReason::Event { event, status, .. } => self.saw(Cause::Event(event, status)),
+            CloseReason::TimedOut { limit, .. } | CloseReason::GaveUp { limit, .. } => {
+                // Stamps of timers are rounded to ticks of a few microseconds.
+                now - self.began + MS >= limit.get()
+            }
+            CloseReason::KeepaliveLost { silent, .. } => now - self.began >= silent.get(),
+            CloseReason::Call { call: "ibv_post_recv", .. } => self.saw(Cause::Post("receive")),
+            CloseReason::Call { call, .. } => self.saw(Cause::Call(call)),
+            CloseReason::Completion { what, status, .. } => {
+                self.saw(Cause::Completion(what, status)) && (hostile || self.goodbye.is_none())
+            }
+            CloseReason::Post { what, .. } => self.saw(Cause::Post(what)),
+            CloseReason::Hello(_) => self.saw_event(CmEventKind::Established),
+            CloseReason::Protocol(_) => hostile || self.saw(Cause::Completion("receive", WcStatus::LOC_LEN_ERR)),
+            CloseReason::DeviceRemoved => self.saw_event(CmEventKind::DeviceRemoval),
+            CloseReason::DeviceFatal => self.saw_event(CmEventKind::DeviceFatal),
+        }
+    }
+
+    /// Of a connection that was up, nothing that would have ended it came before what did.
+    fn is_first(&self, reason: CloseReason) -> bool {
+        let mut ends = self.causes.iter().filter(|(_, cause)| ends_established(*cause));
+        let (Some(opened), Some((stamp, first))) = (self.opened, ends.next()) else { return true };
+        // What came before it was up may have been of no consequence.
+        if *stamp < opened || (*stamp == opened && !matches!(first, Cause::Local)) {
+            return true;
+        }
+        if let CloseReason::Call { call, .. } = reason {
+            // A step on the way up, or of a row that opened it: what it met is seen after.
+            return self.causes.iter().any(|((turn, _), cause)| *cause == Cause::Call(call) && *turn <= stamp.0);
+        }
+        if let CloseReason::KeepaliveLost { .. } = reason {
+            // Its deadline comes before the flush that takes up a close, and what is seen while it drains comes after it.
+            return true;
+        }
+        let after_goodbye = self.goodbye.is_some_and(|goodbye| goodbye < *stamp);
+        match (first, reason) {
+            // A flush only says that something broke the queue pair; what, may be seen later.
+            (Cause::Completion(_, WcStatus::WR_FLUSH_ERR), _) => true,
+            (_, CloseReason::Peer) if after_goodbye => true,
+            (Cause::Event(CmEventKind::Disconnected, _) | Cause::Completion(..), CloseReason::Peer) => true,
+            (Cause::Event(CmEventKind::Disconnected, _), CloseReason::PeerGone) => true,
+            (Cause::Event(CmEventKind::DeviceRemoval, _), CloseReason::DeviceRemoved) => true,
+            (Cause::Event(CmEventKind::DeviceFatal, _), CloseReason::DeviceFatal) => true,
+            (Cause::Event(CmEventKind::Rejected, _), reason) => {
+                matches!(reason, CloseReason::NobodyListens | CloseReason::Rejected { .. } | CloseReason::Refused(_))
+            }
+            (Cause::Event(kind, status), CloseReason::Event { event, status: other, .. }) => {
+                (*kind, *status) == (event, other)
+            }
+            (Cause::Completion("receive", WcStatus::LOC_LEN_ERR), CloseReason::Protocol(_)) => true,
+            (Cause::Completion(what, status), CloseReason::Completion { what: other, status: reported, .. }) => {
+                (*what, *status) == (other, reported)
+            }
+            (Cause::Post(what), CloseReason::Post { what: other, .. }) => *what == other,
+            (Cause::Local, CloseReason::Local) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether a cause ends a connection that is up.
+fn ends_established(cause: Cause) -> bool {
+    match cause {
+        Cause::Event(kind, _) => matches!(
+            kind,
+            CmEventKind::Disconnected
+                | CmEventKind::DeviceRemoval
+                | CmEventKind::DeviceFatal
+                | CmEventKind::Unreachable
+                | CmEventKind::ConnectError
+                | CmEventKind::Rejected
+        ),
+        Cause::Completion(..) | Cause::Post(_) | Cause::Local => true,
+        Cause::Call(_) => false,
+    }
+}
