@@ -62,6 +62,12 @@ pub enum Refusal {
     /// It is about to end.
     #[error("shutting down")]
     ShuttingDown,
+    /// It does not let this user in.
+    #[error("user {uid} is not allowed there")]
+    User {
+        /// The caller's user, as the listener's kernel sees it.
+        uid: u32,
+    },
     /// The application said no, with a number of its own.
     #[error("the application refused with code {0}")]
     Application(u32),
@@ -120,6 +126,7 @@ impl Refusal {
             Refusal::Malformed => [4, 0, 0],
             Refusal::ShuttingDown => [5, 0, 0],
             Refusal::Application(code) => [6, code, 0],
+            Refusal::User { uid } => [7, uid, 0],
             Refusal::Unknown(code) => [code, 0, 0],
         };
         encode(KIND_REFUSAL, &words)
@@ -135,6 +142,7 @@ impl Refusal {
             Ok([4, ..]) => Some(Refusal::Malformed),
             Ok([5, ..]) => Some(Refusal::ShuttingDown),
             Ok([6, code, _]) => Some(Refusal::Application(code)),
+            Ok([7, uid, _]) => Some(Refusal::User { uid }),
             Ok([code, ..]) => Some(Refusal::Unknown(code)),
             Err(HelloError::Version { theirs }) => Some(Refusal::Version { listener: theirs, caller: VERSION }),
             Err(_) => None,
@@ -257,6 +265,7 @@ mod tests {
             Refusal::Malformed,
             Refusal::ShuttingDown,
             Refusal::Application(42),
+            Refusal::User { uid: 1_001 },
             Refusal::Unknown(77),
         ] {
             assert_eq!(Refusal::decode(&padded(&refusal.encode(), 148)), Some(refusal));
