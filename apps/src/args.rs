@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::endpoint::{Endpoint, SourceAddr};
+use crate::endpoint::{Address, SourceAddr};
+use crate::help::{EXIT_STATUS, PING_HELP, RDMA, SERVE_HELP, SHM};
 use crate::units;
 
 /// Run-to-completion RDMA on pinned cores.
@@ -39,9 +40,10 @@ pub enum EchoCommand {
 /// Arguments of `echo serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// The address to listen on; its network interface decides which RDMA device is used.
-    #[arg(long, value_name = "rdma://ADDR:PORT")]
-    pub listen: Endpoint,
+    /// The address to listen on. For rdma:// its network interface decides which RDMA device is used; shm:// takes clients
+    /// on this machine, at a name or at the path of a socket (shm:///run/app/echo) whose directory's permissions count.
+    #[arg(long, value_name = "rdma://ADDR:PORT | shm://NAME")]
+    pub listen: Address,
     /// Connections at one time; further ones are refused with "table full".
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections_max: u32,
@@ -63,8 +65,8 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 pub struct PingArgs {
     /// The server.
-    #[arg(value_name = "rdma://ADDR:PORT")]
-    pub target: Endpoint,
+    #[arg(value_name = "rdma://ADDR:PORT | shm://NAME")]
+    pub target: Address,
     /// Measured messages, like 100000, 100k or 1m [default: 100k, unless --seconds is given].
     #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
     pub count: Option<u64>,
@@ -91,7 +93,7 @@ pub struct PingArgs {
     #[arg(long, value_name = "N", value_parser = warmup)]
     pub warmup: Option<u64>,
     /// Local address to connect from; its network interface decides which RDMA device is used.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", help_heading = RDMA)]
     pub bind: Option<SourceAddr>,
     /// Give up when nothing moves for so long.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
@@ -111,7 +113,7 @@ pub struct CoreArgs {
     #[arg(long, value_name = "N")]
     pub core: u32,
     /// The peer is another rdma_cm program, not spinwire: plain sends, no handshake, no flow control.
-    #[arg(long)]
+    #[arg(long, help_heading = RDMA)]
     pub raw: bool,
     /// Memory pages to try, in this order.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PAGES", default_value = "2m,thp,4k")]
@@ -123,22 +125,26 @@ pub struct CoreArgs {
     #[arg(long, value_enum, default_value = "auto")]
     pub readiness: Readiness,
     /// Messages up to this size travel inside the work request [default: 220, or what the device takes].
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    #[arg(long, value_name = "BYTES", value_parser = size, help_heading = RDMA)]
     pub inline: Option<u32>,
-    /// Wait so long for an acknowledgement before sending again. A silent peer is given up after about this x
-    /// (retry + 1); the kernel can wait up to four times as long.
-    #[arg(long, value_name = "TIME", default_value = "134ms", value_parser = units::span, help_heading = LINK)]
-    pub ack_timeout: Duration,
-    /// Sends without acknowledgement are repeated so often. The client's number holds for both sides; on a server this
-    /// changes nothing. (7 would mean for ever, so it is not offered.)
-    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = LINK)]
-    pub retry: u8,
-    /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms.
-    #[arg(long, value_name = "TIME", default_value = "640us", value_parser = rnr_timer, help_heading = LINK)]
-    pub rnr_timer: Duration,
-    /// A peer that finds no receive posted here tries again so often.
-    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = LINK)]
-    pub rnr_retry: u8,
+    /// Wait so long for an acknowledgement before sending again [default: 134ms]. A silent peer is given up after about
+    /// this x (retry + 1); the kernel can wait up to four times as long.
+    #[arg(long, value_name = "TIME", value_parser = units::span, help_heading = RDMA)]
+    pub ack_timeout: Option<Duration>,
+    /// Sends without acknowledgement are repeated so often [default: 6]. The client's number holds for both sides; on a
+    /// server this changes nothing. (7 would mean for ever, so it is not offered.)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = RDMA)]
+    pub retry: Option<u8>,
+    /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms [default: 640us].
+    #[arg(long, value_name = "TIME", value_parser = rnr_timer, help_heading = RDMA)]
+    pub rnr_timer: Option<Duration>,
+    /// A peer that finds no receive posted here tries again so often [default: 6].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = RDMA)]
+    pub rnr_retry: Option<u8>,
+    /// Also processes of this user, by name or number, may be at the other end; repeat it for several. The own user and
+    /// root always may.
+    #[arg(long, value_name = "USER", help_heading = SHM)]
+    pub allow_user: Vec<String>,
 }
 
 /// What both sides can set about their output.
@@ -191,42 +197,6 @@ pub enum Readiness {
     /// poll(2) every 200 us.
     Timed,
 }
-
-const LINK: &str = "Reliable connection";
-
-const EXIT_STATUS: &str = "\
-Exit status:
-  0    the run did what was asked
-  1    the run failed: a wrong reply, a connection refused or lost, no progress
-  2    wrong usage
-  3    it could not be set up here: no RDMA, no memory, no such core, port in use
-  130  ping: stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
-
-const SERVE_HELP: &str = "\
-Example: answer on the device behind 192.0.2.1 from core 2
-  spinwire echo serve --listen rdma://192.0.2.1:7471 --core 2
-
-The server prints a line that starts with 'listening on' when clients can connect, one line for each that comes and
-goes, and ends with status 0 after SIGINT or SIGTERM: it refuses new clients, closes its connections and waits for
-posted work to come back. A second signal ends it at once.";
-
-const PING_HELP: &str = "\
-Examples:
-  100,000 round trips of 64 bytes, one at a time
-    spinwire echo ping rdma://192.0.2.1:7471 --core 3
-  how much the server takes: 32 in flight on each of 8 connections, every byte checked
-    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --depth 32 --connections 8 --count 1m --verify
-  latency at a fixed load of 10,000 messages per second
-    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --rate 10k --seconds 10
-
-Where both devices are in one machine, name the client's with --bind, or the kernel takes the same for both ends.
-
-Exit status:
-  0    every message got its reply (and every byte was right, with --verify)
-  1    the run failed: a wrong reply, a connection refused or lost, no progress; what was measured is printed
-  2    wrong usage
-  3    it could not be set up here: no RDMA, no memory, no such core, no such address
-  130  stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
 
 fn size(text: &str) -> Result<u32, String> {
     const MOST: u32 = spinwire_core::config::MESSAGE_BYTES_MAX;

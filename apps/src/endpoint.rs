@@ -1,4 +1,5 @@
-//! Addresses as the command takes them: `rdma://192.0.2.1:7471`, `rdma://[fe80::1%eth0]:7471`, `rdma://name:7471`.
+//! Addresses as the command takes them: `rdma://192.0.2.1:7471`, `rdma://[fe80::1%eth0]:7471`, `rdma://name:7471`,
+//! `shm://name`, `shm:///path/of/a/socket`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
@@ -6,7 +7,18 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Where to listen or connect to, not yet looked up.
+use spinwire_linux::shm::{Name, NameError};
+
+/// Where to listen or connect to. It says over which fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Through an RDMA device.
+    Rdma(Endpoint),
+    /// Through shared memory, on this machine.
+    Shm(Name),
+}
+
+/// A place on the network, not yet looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     host: Host,
@@ -28,11 +40,14 @@ enum Host {
 /// An address that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// `shm://` is a fabric to come.
-    #[error("shm:// (shared memory) is not in this version; use rdma://ADDR:PORT")]
-    Shm,
+    /// A name in shared memory that cannot be used.
+    #[error(transparent)]
+    Shm(#[from] NameError),
     /// Anything else.
-    #[error("'{0}' is not an address; write rdma://192.0.2.1:7471 or rdma://[fe80::1%eth0]:7471 or rdma://name:7471")]
+    #[error(
+        "'{0}' is not an address; write rdma://192.0.2.1:7471 or rdma://[fe80::1%eth0]:7471 or rdma://name:7471, or \
+         shm://name for shared memory on this machine"
+    )]
     Form(String),
     /// A source address that is no IP address.
     #[error("'{0}' is not an IP address; write 192.0.2.1 or fe80::1%eth0")]
@@ -128,6 +143,26 @@ fn look_up(name: &str, port: u16, limit: Duration) -> Result<SocketAddr, LookupE
     }
 }
 
+impl FromStr for Address {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text.split_once("://") {
+            Some(("shm", _)) => Ok(Address::Shm(text.parse()?)),
+            _ => Ok(Address::Rdma(text.parse()?)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Rdma(endpoint) => endpoint.fmt(f),
+            Address::Shm(name) => name.fmt(f),
+        }
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = ParseError;
 
@@ -135,7 +170,6 @@ impl FromStr for Endpoint {
         let form = || ParseError::Form(text.to_owned());
         let rest = match text.split_once("://") {
             Some(("rdma", rest)) => rest,
-            Some(("shm", _)) => return Err(ParseError::Shm),
             _ => return Err(form()),
         };
         let (host, port) = rest.rsplit_once(':').ok_or_else(form)?;
@@ -223,6 +257,18 @@ mod tests {
     }
 
     #[test]
+    fn the_scheme_says_which_fabric() {
+        for text in ["rdma://192.0.2.1:7471", "shm://echo", "shm:///run/app/echo"] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            assert_eq!(matches!(address, Address::Shm(_)), text.starts_with("shm"));
+        }
+        let error = "shm://a b".parse::<Address>().unwrap_err().to_string();
+        assert!(error.contains("shm://name"), "{error}");
+        assert!("tcp://a".parse::<Address>().unwrap_err().to_string().contains("shm://name"));
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_an_example() {
         for text in [
             "192.0.2.1:7471",
@@ -239,7 +285,6 @@ mod tests {
             let error = text.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.contains(text) && error.contains("rdma://192.0.2.1:7471"), "{error}");
         }
-        assert_eq!("shm://name".parse::<Endpoint>(), Err(ParseError::Shm));
         assert!("eth0".parse::<SourceAddr>().is_err());
     }
 }

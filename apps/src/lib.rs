@@ -8,6 +8,7 @@ pub mod args;
 pub mod echo;
 pub mod endpoint;
 pub mod exit;
+mod help;
 pub mod histogram;
 pub mod load;
 pub mod log;

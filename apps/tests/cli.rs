@@ -43,7 +43,7 @@ fn wrong_arguments_end_with_2_and_say_what_is_right() {
     usage_error("echo serve --core 0").expect("--listen");
     usage_error("echo ping rdma://192.0.2.1:7471").expect("--core");
     usage_error("echo ping 192.0.2.1:7471 --core 0").expect("rdma://192.0.2.1:7471");
-    usage_error("echo ping shm://name --core 0").expect("not in this version");
+    usage_error("echo ping shm:name --core 0").expect("shm://name");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --count 1 --seconds 1").expect("cannot be used with");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --size 9m").expect("at most 8388608");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --timeout 5").expect("like 640us");

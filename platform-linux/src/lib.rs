@@ -12,6 +12,8 @@ pub mod cpu;
 pub mod mem;
 pub mod runtime;
 #[allow(unsafe_code)]
+pub mod shm;
+#[allow(unsafe_code)]
 mod sys;
 #[allow(unsafe_code)]
 pub mod verbs;

@@ -11,13 +11,15 @@ use super::table::Table;
 pub struct SetupFacts {
     fabric: String,
     mode: &'static str,
-    device: String,
-    device_vendor_id: u32,
+    device: Option<String>,
+    device_vendor_id: Option<u32>,
     lab: bool,
     device_node: Option<u32>,
     core: u32,
     core_node: Option<u32>,
     core_isolated: bool,
+    segment_bytes: Option<usize>,
+    segment_page_kind: Option<&'static str>,
     memory_page_kind: &'static str,
     memory_page_bytes: usize,
     memory_bytes: usize,
@@ -34,7 +36,8 @@ pub struct SetupFacts {
 #[derive(Debug)]
 struct Words {
     thread: String,
-    device: String,
+    device: Option<String>,
+    segment: Option<String>,
     memory: String,
     clock: Option<String>,
 }
@@ -43,16 +46,19 @@ impl SetupFacts {
     /// The facts of a set-up.
     pub fn new(report: &SetupReport) -> Self {
         let cpu = &report.cpu;
+        let (device, segment) = (report.fabric.device(), report.fabric.segment());
         Self {
             fabric: report.fabric.to_string(),
             mode: match report.config.mode {
                 Mode::Spinwire => "spinwire",
                 Mode::Raw => "raw",
             },
-            device: report.device.clone(),
-            device_vendor_id: report.vendor_id,
-            lab: report.is_software,
-            device_node: report.device_node,
+            device: device.map(|device| device.name.clone()),
+            device_vendor_id: device.map(|device| device.vendor_id),
+            lab: device.is_some_and(|device| device.is_software),
+            device_node: device.and_then(|device| device.node),
+            segment_bytes: segment.map(|segment| segment.bytes),
+            segment_page_kind: segment.map(|segment| if segment.is_huge { "2m" } else { "small" }),
             core: cpu.cpu,
             core_node: cpu.node,
             core_isolated: cpu.isolated,
@@ -66,7 +72,8 @@ impl SetupFacts {
             clock_source: report.clock.name.clone(),
             words: Words {
                 thread: cpu.to_string(),
-                device: report.device_words(),
+                device: device.map(ToString::to_string),
+                segment: segment.map(ToString::to_string),
                 memory: report.memory.to_string(),
                 clock: (!report.clock.is_cheap()).then(|| report.clock.to_string()),
             },
@@ -76,7 +83,12 @@ impl SetupFacts {
     /// The lines of a table.
     pub(super) fn rows(&self, table: &mut Table) {
         table.row("fabric", format!("{} ({} mode)", self.fabric, self.mode));
-        table.row("device", &self.words.device);
+        if let Some(device) = &self.words.device {
+            table.row("device", device);
+        }
+        if let Some(segment) = &self.words.segment {
+            table.row("shared", segment);
+        }
         table.row("thread", &self.words.thread);
         table.row("memory", &self.words.memory);
         table.row("events seen by", &self.readiness);

@@ -64,7 +64,7 @@ impl PagePool {
 
 impl Refused {
     /// Explains a failed call.
-    pub(super) fn call(kind: PageKind, wanted: u64, cause: CallError) -> Self {
+    pub(crate) fn call(kind: PageKind, wanted: u64, cause: CallError) -> Self {
         let reason = match kind {
             PageKind::OneGib | PageKind::TwoMib => {
                 let size = if kind == PageKind::OneGib { "1GB" } else { "2MB" };

@@ -6,13 +6,16 @@ use spinwire_core::turn::{Engine, Handler};
 
 use super::idle::{Idle, Step};
 use super::report::SetupReport;
+use super::transport::Transport;
 use crate::clock;
 use crate::cm::VerbsControl;
 use crate::sys::os::CallError;
 
 /// A core that runs: the engine with everything it needs. Belongs to the thread that set it up.
-pub struct Reactor<'m> {
-    engine: Engine<'m, VerbsControl<'m>>,
+///
+/// `C` says over which fabric: by default verbs, else [`ShmControl`](crate::shm::ShmControl).
+pub struct Reactor<'m, C: Transport = VerbsControl<'m>> {
+    engine: Engine<'m, C>,
     idle: Idle,
     report: SetupReport,
 }
@@ -44,8 +47,8 @@ pub enum CqFailure {
     Event,
 }
 
-impl<'m> Reactor<'m> {
-    pub(super) fn new(engine: Engine<'m, VerbsControl<'m>>, idle: Idle, report: SetupReport) -> Self {
+impl<'m, C: Transport> Reactor<'m, C> {
+    pub(super) fn new(engine: Engine<'m, C>, idle: Idle, report: SetupReport) -> Self {
         Self { engine, idle, report }
     }
 
@@ -60,7 +63,7 @@ impl<'m> Reactor<'m> {
     }
 
     /// The engine, to look at.
-    pub fn engine(&mut self) -> &mut Engine<'m, VerbsControl<'m>> {
+    pub fn engine(&mut self) -> &mut Engine<'m, C> {
         &mut self.engine
     }
 
@@ -98,22 +101,12 @@ impl<'m> Reactor<'m> {
             let now = clock::now();
             if now.since(begun) > limit {
                 // Without completions nothing drains: then that is what to report.
-                self.check_queues()?;
+                C::check(&mut self.engine)?;
                 return Err(RunError::NotClosed { live: self.engine.live(), waited: now.since(begun) });
             }
             self.engine.turn(now, handler);
         }
-        self.check_queues()
-    }
-
-    fn check_queues(&mut self) -> Result<(), RunError> {
-        if let Some(failure) = self.engine.fabric().poll_failure() {
-            return Err(RunError::CompletionQueue(CqFailure::Poll(failure)));
-        }
-        if self.engine.control().cq_failed() {
-            return Err(RunError::CompletionQueue(CqFailure::Event));
-        }
-        Ok(())
+        C::check(&mut self.engine)
     }
 
     /// How long closing may take: linger and drain, then one release after the other. Each destroys a queue pair, up to
@@ -129,7 +122,7 @@ impl<'m> Reactor<'m> {
 
     #[inline]
     fn rest(&mut self, now: Instant, last_work: Instant) -> Result<(), RunError> {
-        self.check_queues()?;
+        C::check(&mut self.engine)?;
         match self.idle.step(now, last_work, self.engine.next_deadline()) {
             Step::Nothing => {}
             Step::Pause => core::hint::spin_loop(),

@@ -31,6 +31,9 @@
 //! | event channel, engine, listener or endpoint | [`Setup::start`] | [`SetupError::Channel`], [`SetupError::Address`] |
 //! | the loop | [`Reactor::run`] | [`RunError`] |
 //!
+//! [`ShmSetup`] does the same for processes of one machine over shared memory, where there is no device to find and nothing
+//! to register. The [`Reactor`] and the application are the same.
+//!
 //! Everything is allocated before the loop begins; the loop allocates nothing.
 
 mod drive;
@@ -38,9 +41,15 @@ mod idle;
 mod options;
 mod report;
 mod setup;
+mod shm_setup;
+mod tables;
+mod transport;
 
 pub use drive::{CqFailure, Reactor, RunError};
 pub use idle::Idle;
 pub use options::{Options, ReadinessWish, Role};
-pub use report::{Fabric, SetupReport};
+pub use report::{Device, Fabric, Segment, SetupReport};
 pub use setup::{Setup, SetupError};
+pub use shm_setup::{ShmRole, ShmSetup, ShmSetupError};
+pub use tables::MemoryError;
+pub use transport::Transport;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use spinwire_core::config::{Keepalive, Mode, Retry, Timeouts};
 
 use super::idle::Idle;
+use crate::cm::readiness::Wish;
 use crate::cm::{Endpoint, LinkOptions};
 use crate::mem::PagePolicy;
 use crate::verbs::Size;
@@ -66,6 +67,16 @@ pub enum ReadinessWish {
     IoUring,
     /// poll(2), at most once in this time.
     Timed(Duration),
+}
+
+impl ReadinessWish {
+    /// What to ask for; whether it was got is seen afterwards.
+    pub(super) fn wish(self) -> Wish {
+        match self {
+            ReadinessWish::Best | ReadinessWish::IoUring => Wish::Best,
+            ReadinessWish::Timed(every) => Wish::Timed(every),
+        }
+    }
 }
 
 impl Options {

@@ -3,21 +3,18 @@
 use std::time::Duration;
 
 use spinwire_core::config::{Config, ConfigError};
-use spinwire_core::conn::{Conn, Place, Slot};
-use spinwire_core::fabric::SendWr;
-use spinwire_core::pool::PoolSlot;
-use spinwire_core::timer::TimerSlot;
-use spinwire_core::turn::{self, DirtySlot, Needs};
+use spinwire_core::turn::{self, Needs};
 
 use super::drive::Reactor;
 use super::options::{Options, ReadinessWish, Role};
-use super::report::{Fabric, SetupReport};
+use super::report::{self, SetupReport};
+use super::tables::{MemoryError, Tables, allocate};
 use crate::clock::ClockSource;
 use crate::cm::address::AddressError;
-use crate::cm::readiness::{Readiness, Wish};
+use crate::cm::readiness::Readiness;
 use crate::cm::{ChannelError, ControlOptions, LocateError, VerbsControl, device_for_connecting, device_for_listening};
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
-use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
+use crate::mem::Arena;
 use crate::sys::os::CallError;
 use crate::verbs::{self, Device, MrError, QueueError, QueueOptions, Queues, Region};
 
@@ -54,13 +51,8 @@ pub enum SetupError {
     #[error(transparent)]
     Queues(#[from] QueueError),
     /// The memory cannot be had.
-    #[error("{explanation}: {source}")]
-    Memory {
-        /// What was refused.
-        source: ArenaError,
-        /// What the memory is for.
-        explanation: String,
-    },
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// The memory is there but cannot be registered with the device.
     #[error(transparent)]
     Register(#[from] MrError),
@@ -79,17 +71,6 @@ pub enum SetupError {
     /// [`Setup::start`] was called twice.
     #[error("this core was started before")]
     Started,
-}
-
-/// The engine's tables.
-struct Tables {
-    conns: Vec<Slot<Conn>>,
-    places: Vec<Place>,
-    dirty: Vec<DirtySlot>,
-    timers: Vec<TimerSlot>,
-    sends: Vec<SendWr>,
-    recv: Vec<PoolSlot>,
-    send: Vec<PoolSlot>,
 }
 
 /// For finding out by which device an address is reached. A missing neighbour is reported after 2.3 s.
@@ -125,12 +106,7 @@ impl Setup {
         config.depth = queues.depth();
         config.inline_bytes_max = queues.inline_bytes();
         let needs = Needs::of(&config, options.connections as usize);
-        let bytes = pool_bytes(&config, needs.recv_buffers) + pool_bytes(&config, needs.send_buffers);
-        let arena = ArenaConfig { bytes, pages: options.pages.clone(), node: device.numa_node(), lock: false };
-        let arena = Arena::allocate(&arena).map_err(|source| SetupError::Memory {
-            source,
-            explanation: explain_memory(&config, options.connections, &needs),
-        })?;
+        let arena = allocate(&config, options, &needs, device.numa_node())?;
         let region = Region::register(queues.pd(), arena)?;
         let tables = Tables::new(&needs);
         Ok(Self { options: options.clone(), role, config, cpu, device, tables, queues: Some(queues), region })
@@ -152,31 +128,23 @@ impl Setup {
         let listening = match self.role {
             Role::Listen(address) => {
                 let listener = control.listen(address)?;
-                control.listener_address(listener)
+                control.listener_address(listener).or(Some(address)).map(|address| format!("rdma://{address}"))
             }
             Role::Connect(endpoint) => {
                 control.add_endpoint(endpoint);
                 None
             }
         };
-        let tables = verbs::Tables {
-            conns: &mut self.tables.conns,
-            places: &mut self.tables.places,
-            dirty: &mut self.tables.dirty,
-            timers: &mut self.tables.timers,
-            sends: &mut self.tables.sends,
-            recv: &mut self.tables.recv,
-            send: &mut self.tables.send,
-            stride: buffer_stride(&self.config) as u32,
-        };
+        let tables = self.tables.lend(&self.config);
         let engine = verbs::engine_on(&mut self.region, queues, self.config, control, tables)?;
         let report = SetupReport {
             cpu: self.cpu.clone(),
-            fabric: Fabric::Verbs,
-            device: self.device.name().to_owned(),
-            vendor_id: self.device.limits().vendor_id,
-            is_software: self.device.is_software(),
-            device_node: self.device.numa_node(),
+            fabric: report::Fabric::Verbs(report::Device {
+                name: self.device.name().to_owned(),
+                vendor_id: self.device.limits().vendor_id,
+                is_software: self.device.is_software(),
+                node: self.device.numa_node(),
+            }),
             memory,
             config: self.config,
             connections: self.options.connections,
@@ -188,48 +156,8 @@ impl Setup {
     }
 }
 
-impl Tables {
-    fn new(needs: &Needs) -> Self {
-        fn all<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
-            std::iter::repeat_with(make).take(count).collect()
-        }
-        Self {
-            conns: all(needs.conns, || Slot::EMPTY),
-            places: all(needs.conns, Place::default),
-            dirty: all(needs.conns, DirtySlot::default),
-            timers: all(needs.conns, || TimerSlot::IDLE),
-            sends: all(needs.sends, || SendWr::EMPTY),
-            recv: all(needs.recv_buffers, PoolSlot::default),
-            send: all(needs.send_buffers, PoolSlot::default),
-        }
-    }
-}
-
 fn control_options(options: &Options) -> ControlOptions {
-    ControlOptions {
-        readiness: match options.readiness {
-            ReadinessWish::Best | ReadinessWish::IoUring => Wish::Best,
-            ReadinessWish::Timed(every) => Wish::Timed(every),
-        },
-        link: options.link,
-        ..ControlOptions::default()
-    }
-}
-
-fn buffer_stride(config: &Config) -> usize {
-    stride(config.message_bytes_max as usize)
-}
-
-fn pool_bytes(config: &Config, buffers: usize) -> usize {
-    buffers * buffer_stride(config)
-}
-
-fn explain_memory(config: &Config, connections: u32, needs: &Needs) -> String {
-    let per_connection = (needs.recv_buffers + needs.send_buffers) / needs.conns.max(1);
-    format!(
-        "{connections} connections x {per_connection} buffers of {} bytes (which follow from depth {})",
-        config.message_bytes_max, config.depth
-    )
+    ControlOptions { readiness: options.readiness.wish(), link: options.link, ..ControlOptions::default() }
 }
 
 #[cfg(test)]
@@ -270,23 +198,5 @@ mod tests {
     fn without_a_device_the_address_is_the_reason() {
         let error = set_up(|_| {});
         assert!(matches!(error, SetupError::Locate(_)), "{error}");
-    }
-
-    #[test]
-    fn memory_that_cannot_be_had_says_what_it_is_for() {
-        let config = Config {
-            mode: spinwire_core::config::Mode::Spinwire,
-            depth: 32,
-            message_bytes_max: 4_096,
-            inline_bytes_max: 0,
-            timeouts: Default::default(),
-            retry: Default::default(),
-            keepalive: None,
-            seed: 0,
-        };
-        let text = explain_memory(&config, 64, &Needs::of(&config, 64));
-        let sizing = config.sizing();
-        let buffers = sizing.recv_buffers + sizing.send_buffers;
-        assert!(text.contains(&format!("64 connections x {buffers} buffers of 4096 bytes")), "{text}");
     }
 }

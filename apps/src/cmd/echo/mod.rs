@@ -11,6 +11,7 @@ use spinwire_core::config::Mode;
 use spinwire_linux::cm::LinkOptions;
 use spinwire_linux::mem::{PageKind, PagePolicy};
 use spinwire_linux::runtime::{self, Options, ReadinessWish};
+use spinwire_linux::shm::{Users, user_number};
 use spinwire_linux::verbs::Size;
 
 /// Runs one side.
@@ -51,11 +52,41 @@ fn options(args: &CoreArgs) -> Result<Options, Failure> {
             Idle::Block => runtime::Idle::Block { after: Duration::from_millis(1), at_most: Duration::from_millis(1) },
         },
         link: LinkOptions {
-            ack_timeout: args.ack_timeout,
-            retries: args.retry,
-            rnr_delay: args.rnr_timer,
-            rnr_retries: args.rnr_retry,
+            ack_timeout: args.ack_timeout.unwrap_or(defaults.link.ack_timeout),
+            retries: args.retry.unwrap_or(defaults.link.retries),
+            rnr_delay: args.rnr_timer.unwrap_or(defaults.link.rnr_delay),
+            rnr_retries: args.rnr_retry.unwrap_or(defaults.link.rnr_retries),
         },
         ..defaults
     })
+}
+
+/// The users that may be at the other end of shared memory. Refuses what means nothing there.
+fn shm_users(args: &CoreArgs, bind: bool) -> Result<Users, Failure> {
+    let given = [
+        ("--bind", bind, "both ends are on this machine"),
+        ("--raw", args.raw, "both ends are spinwire"),
+        ("--inline", args.inline.is_some(), "up to 120 bytes travel inside the descriptor, always"),
+        ("--ack-timeout", args.ack_timeout.is_some(), "nothing is lost on the way, so nothing is sent again"),
+        ("--retry", args.retry.is_some(), "nothing is lost on the way, so nothing is sent again"),
+        ("--rnr-timer", args.rnr_timer.is_some(), "a message waits in the ring for its receive"),
+        ("--rnr-retry", args.rnr_retry.is_some(), "a message waits in the ring for its receive"),
+    ];
+    if let Some((option, _, why)) = given.into_iter().find(|(_, given, _)| *given) {
+        return Err(Failure::usage(format!("{option} means nothing over shm://: {why}; leave it out")));
+    }
+    let unknown = |user: &String| Failure::usage(format!("--allow-user: there is no user '{user}' on this machine"));
+    let numbers: Result<Vec<u32>, Failure> =
+        args.allow_user.iter().map(|user| user_number(user).ok_or_else(|| unknown(user))).collect();
+    Ok(Users::own_and(numbers?))
+}
+
+/// Refuses what means nothing over RDMA.
+fn check_rdma(args: &CoreArgs) -> Result<(), Failure> {
+    match args.allow_user.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Failure::usage("--allow-user means nothing over rdma://: the network tells no users; leave it out"))
+        }
+    }
 }

@@ -1,16 +1,17 @@
 //! `spinwire echo ping`.
 
 use spinwire::args::PingArgs;
+use spinwire::endpoint::Address;
 use spinwire::exit::Failure;
 use spinwire::load::{self, Extent, Pace};
-use spinwire::log;
+use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
-use spinwire::ping::{Pinger, Plan};
+use spinwire::ping::{Pinger, Plan, Progress};
 use spinwire::report::{self, PingReport};
 use spinwire::signals::Stop;
 use spinwire_core::config::Timeouts;
 use spinwire_linux::cm::Endpoint;
-use spinwire_linux::runtime::{Options, Role, Setup};
+use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Transport};
 use spinwire_linux::verbs::Size;
 
 /// Runs the client.
@@ -18,19 +19,7 @@ use spinwire_linux::verbs::Size;
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &PingArgs) -> Result<(), Failure> {
-    let target = args.target.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
-    let source = args.bind.as_ref().map(|bind| bind.resolve()).transpose().map_err(Failure::setup)?;
-    let stop = Stop::on_signals().map_err(Failure::setup)?;
-    let plan = plan(args);
     report::check_path(args.output.json.as_deref())?;
-    // Started before the thread is pinned, so that it may run on any core but this one. Standard output is the report's.
-    let (log, printer) = match args.output.quiet {
-        true => (None, None),
-        false => log::start(LOG_LINES, std::io::stderr())
-            .map(|(log, printer)| (Some(log), Some(printer)))
-            .map_err(Failure::setup)?,
-    };
-
     let options = Options {
         connections: args.connections,
         depth: Size::Asked(args.depth),
@@ -38,28 +27,70 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         timeouts: Timeouts { connect: args.timeout.into(), ..Timeouts::default() },
         ..super::options(&args.core)?
     };
-    let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source })).map_err(Failure::setup)?;
-    let mut reactor = setup.start().map_err(Failure::setup)?;
-    let mut pinger = Pinger::new(plan, stop, log);
-    let ran = reactor.run(&mut pinger, Pinger::is_done);
+    match &args.target {
+        Address::Rdma(endpoint) => {
+            super::check_rdma(&args.core)?;
+            let target = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
+            let source = args.bind.as_ref().map(|bind| bind.resolve()).transpose().map_err(Failure::setup)?;
+            let talk = Talk::begin(args)?;
+            let role = Role::Connect(Endpoint { target, source });
+            let mut setup = Setup::new(&options, role).map_err(Failure::setup)?;
+            talk.ping(args, setup.start().map_err(Failure::setup)?)
+        }
+        Address::Shm(name) => {
+            let users = super::shm_users(&args.core, args.bind.is_some())?;
+            let talk = Talk::begin(args)?;
+            let mut setup = ShmSetup::new(&options, ShmRole::Connect(name.clone(), users)).map_err(Failure::setup)?;
+            talk.ping(args, setup.start().map_err(Failure::setup)?)
+        }
+    }
+}
 
-    let (outcome, measure) = pinger.into_results();
-    if let Some(printer) = printer {
-        printer.finish();
+/// What is told while the client runs, and how it is told to stop.
+struct Talk {
+    stop: Stop,
+    log: Option<Log<Progress>>,
+    printer: Option<Printer>,
+}
+
+impl Talk {
+    /// To be called before the thread is pinned, so that the printer may run on any core but the client's. Standard output
+    /// is the report's.
+    fn begin(args: &PingArgs) -> Result<Self, Failure> {
+        let stop = Stop::on_signals().map_err(Failure::setup)?;
+        let (log, printer) = match args.output.quiet {
+            true => (None, None),
+            false => log::start(LOG_LINES, std::io::stderr())
+                .map(|(log, printer)| (Some(log), Some(printer)))
+                .map_err(Failure::setup)?,
+        };
+        Ok(Self { stop, log, printer })
     }
-    if let Outcome::Failed(trouble) = outcome {
-        // Said first: the table may be empty, and the reason is what is looked for.
-        eprintln!("spinwire: {trouble}");
-    }
-    let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
-    // A table of nothing would only hide the reason.
-    let quiet = args.output.quiet || (measure.response.count() == 0 && outcome != Outcome::Complete);
-    report::print(&report, args.output.json.as_deref(), quiet)?;
-    ran.map_err(Failure::run)?;
-    match outcome {
-        Outcome::Complete => Ok(()),
-        Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
-        Outcome::Failed(_) => Err(Failure::run("")),
+
+    /// Runs the loop to its end, and reports.
+    fn ping<C: Transport>(self, args: &PingArgs, mut reactor: Reactor<'_, C>) -> Result<(), Failure> {
+        let plan = plan(args);
+        let mut pinger = Pinger::new(plan, self.stop, self.log);
+        let ran = reactor.run(&mut pinger, Pinger::is_done);
+
+        let (outcome, measure) = pinger.into_results();
+        if let Some(printer) = self.printer {
+            printer.finish();
+        }
+        if let Outcome::Failed(trouble) = outcome {
+            // Said first: the table may be empty, and the reason is what is looked for.
+            eprintln!("spinwire: {trouble}");
+        }
+        let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
+        // A table of nothing would only hide the reason.
+        let quiet = args.output.quiet || (measure.response.count() == 0 && outcome != Outcome::Complete);
+        report::print(&report, args.output.json.as_deref(), quiet)?;
+        ran.map_err(Failure::run)?;
+        match outcome {
+            Outcome::Complete => Ok(()),
+            Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
+            Outcome::Failed(_) => Err(Failure::run("")),
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! `spinwire echo serve`.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use spinwire::args::ServeArgs;
-use spinwire::echo::EchoServer;
+use spinwire::echo::{EchoServer, Event};
+use spinwire::endpoint::Address;
 use spinwire::exit::Failure;
-use spinwire::log;
+use spinwire::log::{self, Log, Printer};
 use spinwire::report::{self, ServeReport};
 use spinwire::signals::Stop;
 use spinwire_linux::clock;
-use spinwire_linux::runtime::{Options, Role, Setup, SetupReport};
+use spinwire_linux::runtime::{Options, Reactor, Role, Setup, SetupReport, ShmRole, ShmSetup, Transport};
 use spinwire_linux::verbs::Size;
 
 /// Lines about clients that may wait to be printed.
@@ -22,17 +22,7 @@ const LOG_LINES: usize = 1_024;
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let address = args.listen.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
     report::check_path(args.output.json.as_deref())?;
-    let stop = Stop::on_signals().map_err(Failure::setup)?;
-    // Started before the thread is pinned, so that it may run on any core but this one.
-    let (log, printer) = match args.output.quiet {
-        true => (None, None),
-        false => log::start(LOG_LINES, talk(args))
-            .map(|(log, printer)| (Some(log), Some(printer)))
-            .map_err(Failure::setup)?,
-    };
-
     let defaults = super::options(&args.core)?;
     let options = Options {
         connections: args.connections_max,
@@ -40,34 +30,70 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         message_bytes_max: args.message_max,
         ..defaults
     };
-    let mut setup = Setup::new(&options, Role::Listen(address)).map_err(Failure::setup)?;
-    let mut reactor = setup.start().map_err(Failure::setup)?;
-    let begun = clock::now();
-    say_ready(reactor.report(), talk(args));
-
-    let mut server = EchoServer::new(args.connections_max, stop, log);
-    let ran = reactor.run(&mut server, EchoServer::is_stopping);
-    let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
-    let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
-    if let Some(printer) = printer {
-        printer.finish();
+    match &args.listen {
+        Address::Rdma(endpoint) => {
+            super::check_rdma(&args.core)?;
+            let address = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
+            let talk = Talk::begin(args)?;
+            let mut setup = Setup::new(&options, Role::Listen(address)).map_err(Failure::setup)?;
+            talk.serve(args, setup.start().map_err(Failure::setup)?)
+        }
+        Address::Shm(name) => {
+            let users = super::shm_users(&args.core, false)?;
+            let talk = Talk::begin(args)?;
+            let mut setup = ShmSetup::new(&options, ShmRole::Listen(name.clone(), users)).map_err(Failure::setup)?;
+            talk.serve(args, setup.start().map_err(Failure::setup)?)
+        }
     }
-    let elapsed = clock::now().since(begun);
-    let listening = url(reactor.report().listening.unwrap_or(address));
-    let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
-    report::print(&report, args.output.json.as_deref(), args.output.quiet)?;
-    ended.map_err(Failure::run)
+}
+
+/// What is told while the server runs, and how it is told to stop.
+struct Talk {
+    stop: Stop,
+    log: Option<Log<Event>>,
+    printer: Option<Printer>,
+}
+
+impl Talk {
+    /// To be called before the thread is pinned, so that the printer may run on any core but the server's.
+    fn begin(args: &ServeArgs) -> Result<Self, Failure> {
+        let stop = Stop::on_signals().map_err(Failure::setup)?;
+        let (log, printer) = match args.output.quiet {
+            true => (None, None),
+            false => log::start(LOG_LINES, talk(args))
+                .map(|(log, printer)| (Some(log), Some(printer)))
+                .map_err(Failure::setup)?,
+        };
+        Ok(Self { stop, log, printer })
+    }
+
+    /// Runs the loop to its end, and reports.
+    fn serve<C: Transport>(self, args: &ServeArgs, mut reactor: Reactor<'_, C>) -> Result<(), Failure> {
+        let begun = clock::now();
+        say_ready(reactor.report(), talk(args));
+        let mut server = EchoServer::new(args.connections_max, self.stop, self.log);
+        let ran = reactor.run(&mut server, EchoServer::is_stopping);
+        let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
+        let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
+        if let Some(printer) = self.printer {
+            printer.finish();
+        }
+        let elapsed = clock::now().since(begun);
+        let listening = reactor.report().listening.clone().unwrap_or_default();
+        let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
+        report::print(&report, args.output.json.as_deref(), args.output.quiet)?;
+        ended.map_err(Failure::run)
+    }
 }
 
 /// Tells that clients can connect, and what was set up. Scripts wait for this line, so it is also printed when quiet.
 fn say_ready(report: &SetupReport, mut out: impl Write) {
-    let Some(address) = report.listening else { return };
+    let Some(address) = &report.listening else { return };
     // A closed standard output is no reason not to serve.
     let _ = writeln!(
         out,
-        "listening on {} (device {}, core {}, up to {} connections, depth {}, messages up to {} bytes)",
-        url(address),
-        report.device_words(),
+        "listening on {address} ({}, core {}, up to {} connections, depth {}, messages up to {} bytes)",
+        report.fabric.short_words(),
         report.cpu.cpu,
         report.connections,
         report.config.depth,
@@ -82,8 +108,4 @@ fn talk(args: &ServeArgs) -> Box<dyn Write + Send> {
         Some(path) if path == Path::new("-") => Box::new(std::io::stderr()),
         _ => Box::new(std::io::stdout()),
     }
-}
-
-fn url(address: SocketAddr) -> String {
-    format!("rdma://{address}")
 }

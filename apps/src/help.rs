@@ -1,0 +1,43 @@
+//! The longer texts of `--help`.
+
+pub(crate) const RDMA: &str = "For rdma:// only";
+pub(crate) const SHM: &str = "For shm:// only";
+
+pub(crate) const EXIT_STATUS: &str = "\
+Exit status:
+  0    the run did what was asked
+  1    the run failed: a wrong reply, a connection refused or lost, no progress
+  2    wrong usage
+  3    it could not be set up here: no RDMA, no memory, no such core, port or name in use
+  130  ping: stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
+
+pub(crate) const SERVE_HELP: &str = "\
+Examples:
+  answer on the device behind 192.0.2.1 from core 2
+    spinwire echo serve --listen rdma://192.0.2.1:7471 --core 2
+  answer processes of this machine over shared memory
+    spinwire echo serve --listen shm://echo --core 2
+
+The server prints a line that starts with 'listening on' when clients can connect, one line for each that comes and
+goes, and ends with status 0 after SIGINT or SIGTERM: it refuses new clients, closes its connections and waits for
+posted work to come back. A second signal ends it at once.";
+
+pub(crate) const PING_HELP: &str = "\
+Examples:
+  100,000 round trips of 64 bytes, one at a time
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3
+  how much the server takes: 32 in flight on each of 8 connections, every byte checked
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --depth 32 --connections 8 --count 1m --verify
+  latency at a fixed load of 10,000 messages per second
+    spinwire echo ping rdma://192.0.2.1:7471 --core 3 --rate 10k --seconds 10
+  the same between two processes of this machine
+    spinwire echo ping shm://echo --core 3 --rate 10k --seconds 10
+
+Where both devices are in one machine, name the client's with --bind, or the kernel takes the same for both ends.
+
+Exit status:
+  0    every message got its reply (and every byte was right, with --verify)
+  1    the run failed: a wrong reply, a connection refused or lost, no progress; what was measured is printed
+  2    wrong usage
+  3    it could not be set up here: no RDMA, no memory, no such core, no such address
+  130  stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";

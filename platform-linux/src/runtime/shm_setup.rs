@@ -1,0 +1,177 @@
+//! The steps before the loop over shared memory.
+
+use spinwire_core::config::{CONNS_MAX, Config, ConfigError, DEPTH_MAX, POOL_BUFFERS_MAX};
+use spinwire_core::turn::{self, Needs};
+
+use super::drive::Reactor;
+use super::options::{Options, ReadinessWish};
+use super::report::{Fabric, Segment, SetupReport};
+use super::tables::{MemoryError, Tables, allocate};
+use crate::clock::ClockSource;
+use crate::cm::readiness::Readiness;
+use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
+use crate::mem::{Arena, PageKind};
+use crate::shm::{self, ControlError, ListenError, Name, ShareError, ShmControl, ShmControlOptions, Users};
+use crate::sys::os::CallError;
+
+/// A core that is set up but does not run yet: it owns the memory that a [`Reactor`] works in.
+pub struct ShmSetup {
+    options: Options,
+    role: ShmRole,
+    config: Config,
+    cpu: CpuPlacement,
+    segment: Segment,
+    tables: Tables,
+    arena: Arena,
+    started: bool,
+}
+
+/// Which side of connections a core is on.
+#[derive(Clone, Debug)]
+pub enum ShmRole {
+    /// Takes connections at this name from processes of these users.
+    Listen(Name, Users),
+    /// Makes connections to this name, which is endpoint 0, if its server is of these users.
+    Connect(Name, Users),
+}
+
+/// A core could not be set up. What was made until then is released.
+#[derive(Debug, thiserror::Error)]
+pub enum ShmSetupError {
+    /// The thread cannot be pinned.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    /// The CPUs that may be used cannot be asked for.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// A value is out of its range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Connections and depth are too many together.
+    #[error(
+        "{connections} connections of depth {depth} need {buffers} buffers in one direction, at most \
+        {POOL_BUFFERS_MAX} are possible: fewer connections, or a smaller depth"
+    )]
+    Buffers {
+        /// Connections asked.
+        connections: u32,
+        /// Depth asked.
+        depth: u32,
+        /// Buffers that follow.
+        buffers: usize,
+    },
+    /// The buffers cannot be had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The memory of a connection cannot be had, not even for one.
+    #[error("the memory of one connection: {0}")]
+    Segment(#[from] ShareError),
+    /// The connection side cannot be set up.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// io_uring was asked for and does not work here.
+    #[error("io_uring was asked for, but connection events can only be seen by: {0}")]
+    Readiness(Readiness),
+    /// The name cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The engine does not accept its memory: a fault of this program.
+    #[error("engine: {0}")]
+    Engine(#[from] turn::SetupError),
+    /// [`ShmSetup::start`] was called twice.
+    #[error("this core was started before")]
+    Started,
+}
+
+impl ShmSetup {
+    /// Pins the calling thread and allocates everything that `options` ask for, except the connections' own memory, which
+    /// is made with each; it is made once here to see that it can be had. The same thread has to run the loop.
+    ///
+    /// `inline` and `link` of the options mean nothing here. Cost: the time the kernel takes to clear the memory.
+    ///
+    /// # Errors
+    /// See [`ShmSetupError`].
+    pub fn new(options: &Options, role: ShmRole) -> Result<Self, ShmSetupError> {
+        let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
+        let config = Config {
+            mode: options.mode,
+            depth: options.depth.value(),
+            message_bytes_max: options.message_bytes_max,
+            inline_bytes_max: 0,
+            timeouts: options.timeouts,
+            retry: options.retry,
+            keepalive: options.keepalive,
+            seed: options.seed,
+        };
+        config.check()?;
+        check_counts(options.connections, &config)?;
+        let hugepages = options.pages.kinds().contains(&PageKind::TwoMib);
+        let segment = shm::probe_segment(&config, hugepages)?;
+        let needs = Needs::of(&config, options.connections as usize);
+        let arena = allocate(&config, options, &needs, cpu.node)?;
+        let tables = Tables::new(&needs);
+        Ok(Self { options: options.clone(), role, config, cpu, segment, tables, arena, started: false })
+    }
+
+    /// Puts the engine together, and starts to listen if that is the role.
+    ///
+    /// # Errors
+    /// See [`ShmSetupError`]. A core is started once.
+    pub fn start(&mut self) -> Result<Reactor<'_, ShmControl<'_>>, ShmSetupError> {
+        if std::mem::replace(&mut self.started, true) {
+            return Err(ShmSetupError::Started);
+        }
+        let (ShmRole::Listen(_, users) | ShmRole::Connect(_, users)) = &self.role;
+        let control_options = ShmControlOptions {
+            readiness: self.options.readiness.wish(),
+            users: users.clone(),
+            ..ShmControlOptions::default()
+        };
+        let mut control = ShmControl::new(self.options.connections as usize, control_options)?;
+        let readiness = control.readiness();
+        if self.options.readiness == ReadinessWish::IoUring && readiness != Readiness::IoUring {
+            return Err(ShmSetupError::Readiness(readiness));
+        }
+        let mut replaced_socket = false;
+        let listening = match &self.role {
+            ShmRole::Listen(name, _) => {
+                let listener = control.listen(name)?;
+                replaced_socket = control.replaced_a_dead_one(listener);
+                Some(name.to_string())
+            }
+            ShmRole::Connect(name, _) => {
+                control.add_endpoint(name.clone());
+                None
+            }
+        };
+        let memory = self.arena.placement().clone();
+        let tables = self.tables.lend(&self.config);
+        let engine = shm::engine_on(&mut self.arena, self.config, control, tables, self.segment.is_huge)?;
+        let report = SetupReport {
+            cpu: self.cpu.clone(),
+            fabric: Fabric::Shm(Segment { replaced_socket, ..self.segment }),
+            memory,
+            config: self.config,
+            connections: self.options.connections,
+            readiness,
+            clock: ClockSource::current(),
+            listening,
+        };
+        Ok(Reactor::new(engine, self.options.idle, report))
+    }
+}
+
+fn check_counts(connections: u32, config: &Config) -> Result<(), ShmSetupError> {
+    if connections == 0 || connections as usize > CONNS_MAX {
+        let (name, asked, max) = ("connections", connections, CONNS_MAX as u32);
+        return Err(ConfigError::Range { name, asked, max }.into());
+    }
+    let needs = Needs::of(config, connections as usize);
+    let buffers = needs.recv_buffers.max(needs.send_buffers);
+    if buffers > POOL_BUFFERS_MAX {
+        return Err(ShmSetupError::Buffers { connections, depth: config.depth, buffers });
+    }
+    Ok(())
+}
+
+const _: () = assert!(DEPTH_MAX as usize * 4 < POOL_BUFFERS_MAX, "one connection of any depth fits");

@@ -1,0 +1,116 @@
+//! The memory of an engine, which is the same over every fabric.
+
+use spinwire_core::config::Config;
+use spinwire_core::conn::{Conn, Place, Slot};
+use spinwire_core::fabric::SendWr;
+use spinwire_core::pool::PoolSlot;
+use spinwire_core::timer::TimerSlot;
+use spinwire_core::turn::{DirtySlot, Needs};
+
+use super::options::Options;
+use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
+use crate::verbs;
+
+/// The engine's tables.
+pub(super) struct Tables {
+    conns: Vec<Slot<Conn>>,
+    places: Vec<Place>,
+    dirty: Vec<DirtySlot>,
+    timers: Vec<TimerSlot>,
+    sends: Vec<SendWr>,
+    recv: Vec<PoolSlot>,
+    send: Vec<PoolSlot>,
+}
+
+/// The memory cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{explanation}: {source}")]
+pub struct MemoryError {
+    /// What was refused.
+    pub source: ArenaError,
+    /// What the memory is for.
+    pub explanation: String,
+}
+
+impl Tables {
+    pub(super) fn new(needs: &Needs) -> Self {
+        fn all<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
+            std::iter::repeat_with(make).take(count).collect()
+        }
+        Self {
+            conns: all(needs.conns, || Slot::EMPTY),
+            places: all(needs.conns, Place::default),
+            dirty: all(needs.conns, DirtySlot::default),
+            timers: all(needs.conns, || TimerSlot::IDLE),
+            sends: all(needs.sends, || SendWr::EMPTY),
+            recv: all(needs.recv_buffers, PoolSlot::default),
+            send: all(needs.send_buffers, PoolSlot::default),
+        }
+    }
+
+    /// All of it, for one engine.
+    pub(super) fn lend(&mut self, config: &Config) -> verbs::Tables<'_> {
+        verbs::Tables {
+            conns: &mut self.conns,
+            places: &mut self.places,
+            dirty: &mut self.dirty,
+            timers: &mut self.timers,
+            sends: &mut self.sends,
+            recv: &mut self.recv,
+            send: &mut self.send,
+            stride: buffer_stride(config) as u32,
+        }
+    }
+}
+
+/// The arena of all buffers, on `node`.
+pub(super) fn allocate(
+    config: &Config,
+    options: &Options,
+    needs: &Needs,
+    node: Option<u32>,
+) -> Result<Arena, MemoryError> {
+    let bytes = pool_bytes(config, needs.recv_buffers) + pool_bytes(config, needs.send_buffers);
+    let arena = ArenaConfig { bytes, pages: options.pages.clone(), node, lock: false };
+    Arena::allocate(&arena)
+        .map_err(|source| MemoryError { source, explanation: explain_memory(config, options.connections, needs) })
+}
+
+fn buffer_stride(config: &Config) -> usize {
+    stride(config.message_bytes_max as usize)
+}
+
+fn pool_bytes(config: &Config, buffers: usize) -> usize {
+    buffers * buffer_stride(config)
+}
+
+fn explain_memory(config: &Config, connections: u32, needs: &Needs) -> String {
+    let per_connection = (needs.recv_buffers + needs.send_buffers) / needs.conns.max(1);
+    format!(
+        "{connections} connections x {per_connection} buffers of {} bytes (which follow from depth {})",
+        config.message_bytes_max, config.depth
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_had_says_what_it_is_for() {
+        let config = Config {
+            mode: spinwire_core::config::Mode::Spinwire,
+            depth: 32,
+            message_bytes_max: 4_096,
+            inline_bytes_max: 0,
+            timeouts: Default::default(),
+            retry: Default::default(),
+            keepalive: None,
+            seed: 0,
+        };
+        let text = explain_memory(&config, 64, &Needs::of(&config, 64));
+        let sizing = config.sizing();
+        let buffers = sizing.recv_buffers + sizing.send_buffers;
+        assert!(text.contains(&format!("64 connections x {buffers} buffers of 4096 bytes")), "{text}");
+    }
+}

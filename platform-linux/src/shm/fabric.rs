@@ -1,0 +1,214 @@
+//! [`Fabric`] over shared memory: the data path of one core.
+
+use std::os::fd::OwnedFd;
+
+use spinwire_core::config::{Config, Sizing};
+use spinwire_core::fabric::{Batch, Fabric, PostError, RecvWr, SendWr};
+use spinwire_core::id::ConnId;
+
+use super::layout::Geometry;
+use super::link::Link;
+use super::local::LocalMemory;
+use super::memory::{PeerMemory, ShareError};
+use crate::sys::os::{CallError, Errno};
+
+/// Connections' rings in shared memory. Posts and polls allocate nothing and make no system call.
+pub struct ShmFabric<'m> {
+    links: Vec<Option<(ConnId, Box<Link>)>>,
+    /// The slots that have a link, in no order.
+    live: Vec<u16>,
+    /// Where in `live` the next poll for receives begins.
+    recv_cursor: usize,
+    /// Slots with sends under way.
+    sending: Vec<u16>,
+    send_cursor: usize,
+    /// Slots that owe their peer an acknowledgement.
+    owing: Vec<u16>,
+    local: LocalMemory<'m>,
+    geometry: Geometry,
+    sizing: Sizing,
+    hugepages: bool,
+    last_qp_num: u32,
+}
+
+/// Links looked at in one poll: with more connections than that, each is looked at every few turns, and a turn stays
+/// short. A look at an idle link is a load of a cache line that nobody has written.
+const VISITS_MAX: usize = 64;
+
+impl<'m> ShmFabric<'m> {
+    /// A fabric for the buffers in `local` and a connection table of `slots`.
+    ///
+    /// What is posted on it must be leases of pools over the bytes that were split off together with `local`, with their
+    /// true offsets, and none may be reclaimed before its completion was polled or its connection is destroyed: else one
+    /// connection's message may land in a buffer that is used for another.
+    pub(super) fn new(local: LocalMemory<'m>, config: &Config, slots: usize, hugepages: bool) -> Self {
+        ShmFabric {
+            links: std::iter::repeat_with(|| None).take(slots).collect(),
+            live: Vec::with_capacity(slots),
+            recv_cursor: 0,
+            sending: Vec::with_capacity(slots),
+            send_cursor: 0,
+            owing: Vec::with_capacity(slots),
+            local,
+            geometry: Geometry::of(config),
+            sizing: config.sizing(),
+            hugepages,
+            last_qp_num: 0,
+        }
+    }
+
+    /// How this side's segments are laid out.
+    pub(super) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Makes the segment and the queues of `conn`. Takes the kernel some 100 us per MiB to clear them.
+    pub(super) fn open(&mut self, conn: ConnId) -> Result<(), OpenError> {
+        let slot = self.links.get_mut(conn.slot()).ok_or(OpenError::Slot(libc::ENOSPC))?;
+        if slot.is_some() {
+            return Err(OpenError::Slot(libc::EBUSY));
+        }
+        self.last_qp_num = self.last_qp_num.wrapping_add(1);
+        let link = Link::new(self.geometry, &self.sizing, self.hugepages, self.last_qp_num)?;
+        *slot = Some((conn, Box::new(link)));
+        self.live.push(conn.slot() as u16);
+        Ok(())
+    }
+
+    /// The descriptor of the segment of `conn`, once.
+    pub(super) fn take_fd(&mut self, conn: ConnId) -> Option<OwnedFd> {
+        self.link(conn)?.take_fd()
+    }
+
+    /// Gives the peer's segment to `conn`.
+    pub(super) fn attach(&mut self, conn: ConnId, memory: PeerMemory, geometry: Geometry) -> Result<(), CallError> {
+        let missing = CallError { call: "mmap", errno: Errno(libc::ENOTCONN) };
+        self.link(conn).ok_or(missing)?.attach(memory, geometry);
+        Ok(())
+    }
+
+    /// The connection is down: what has arrived is still taken, then posted work comes back flushed.
+    pub(super) fn disconnect(&mut self, conn: ConnId) {
+        let Some((_, link)) = self.links.get_mut(conn.slot()).and_then(Option::as_mut).filter(|(id, _)| *id == conn)
+        else {
+            return;
+        };
+        link.disconnect();
+        if !std::mem::replace(&mut link.is_sending, true) {
+            self.sending.push(conn.slot() as u16);
+        }
+    }
+
+    /// Lets go of the segments and queues of `conn`, if it has any. Its buffers are not touched any more.
+    pub(super) fn close(&mut self, conn: ConnId) {
+        let Some(slot) = self.links.get_mut(conn.slot()) else { return };
+        if slot.take_if(|(id, _)| *id == conn).is_some() {
+            let gone = conn.slot() as u16;
+            for list in [&mut self.live, &mut self.sending, &mut self.owing] {
+                list.retain(|&slot| slot != gone);
+            }
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, conn: ConnId) -> Option<&mut Link> {
+        match self.links.get_mut(conn.slot()) {
+            Some(Some((id, link))) if *id == conn => Some(link),
+            _ => None,
+        }
+    }
+
+    /// Tells peers what was taken since the last poll, where no answer has told it.
+    #[inline]
+    fn acknowledge(&mut self) {
+        while let Some(slot) = self.owing.pop() {
+            if let Some((_, link)) = &mut self.links[slot as usize] {
+                link.owes_ack = false;
+                link.tell();
+            }
+        }
+    }
+}
+
+impl Fabric for ShmFabric<'_> {
+    #[inline]
+    fn poll_recv(&mut self, out: &mut Batch) {
+        self.acknowledge();
+        for _ in 0..self.live.len().min(VISITS_MAX) {
+            if out.is_full() {
+                return;
+            }
+            self.recv_cursor = if self.recv_cursor < self.live.len() { self.recv_cursor } else { 0 };
+            let slot = self.live[self.recv_cursor];
+            self.recv_cursor += 1;
+            let Some((_, link)) = &mut self.links[slot as usize] else { continue };
+            if link.receive(&self.local, out) && !std::mem::replace(&mut link.owes_ack, true) {
+                self.owing.push(slot);
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_send(&mut self, out: &mut Batch) {
+        for _ in 0..self.sending.len().min(VISITS_MAX) {
+            if out.is_full() {
+                return;
+            }
+            self.send_cursor = if self.send_cursor < self.sending.len() { self.send_cursor } else { 0 };
+            let slot = self.sending[self.send_cursor];
+            let Some((_, link)) = &mut self.links[slot as usize] else { continue };
+            if link.progress(&self.local, out) {
+                self.send_cursor += 1;
+            } else {
+                link.is_sending = false;
+                self.sending.swap_remove(self.send_cursor);
+            }
+        }
+    }
+
+    fn qp_num(&self, conn: ConnId) -> Option<u32> {
+        let (id, link) = self.links.get(conn.slot())?.as_ref()?;
+        (*id == conn).then(|| link.qp_num())
+    }
+
+    #[inline]
+    fn post_recv(&mut self, conn: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
+        self.link(conn).ok_or(NO_LINK)?.post_recv(chain)
+    }
+
+    #[inline]
+    fn post_send(&mut self, conn: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
+        let Some(Some((id, link))) = self.links.get_mut(conn.slot()) else { return Err(NO_LINK) };
+        if *id != conn {
+            return Err(NO_LINK);
+        }
+        let result = link.post_send(chain, &self.local);
+        if !std::mem::replace(&mut link.is_sending, true) {
+            self.sending.push(conn.slot() as u16);
+        }
+        result
+    }
+}
+
+const NO_LINK: PostError = PostError { taken: 0, errno: libc::ENOTCONN };
+
+/// A connection's memory cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    /// Its slot is taken, or beyond the table.
+    #[error("no slot for the connection (errno {0})")]
+    Slot(i32),
+    /// There is no memory to share.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+}
+
+impl OpenError {
+    /// The call behind it.
+    pub(super) fn cause(&self) -> CallError {
+        match self {
+            OpenError::Slot(errno) => CallError { call: "shm segment", errno: Errno(*errno) },
+            OpenError::Share(error) => error.cause,
+        }
+    }
+}

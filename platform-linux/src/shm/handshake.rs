@@ -1,0 +1,281 @@
+//! From a waiting client to a connection, and from a lost socket to its end.
+
+use std::os::fd::AsFd;
+
+use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
+use spinwire_core::cm::hello::Refusal;
+use spinwire_core::id::{ConnId, ListenerId, RequestId};
+use spinwire_core::time::{Instant, Nanos};
+
+use super::conn::{Conn, Incoming, Request, Stage};
+use super::control::{REFUSED_BY_PROGRAM, ShmControl};
+use super::memory::{AttachError, PeerMemory};
+use super::pulse::PeerPulse;
+use super::socket::{Credentials, FDS_MAX, READY_MAX, Received, Socket};
+use super::token::Token;
+use super::wire::{PACKET_MAX, Packet, PacketError, VERSION};
+use crate::sys::os::{CallError, Errno};
+
+/// What was read from a socket.
+#[expect(clippy::large_enum_variant, reason = "looked at and gone")]
+enum Read {
+    Nothing,
+    Packet(Result<Packet, PacketError>, Option<(PeerMemory, PeerPulse)>),
+    /// The descriptors that came along are unfit.
+    Unfit(AttachError),
+    End,
+}
+
+/// A client sends its request right after it connects.
+const REQUEST_LIMIT: Nanos = Nanos::from_secs(2);
+/// Clients taken from one listener in one go.
+const ACCEPTS_PER_DRAIN: usize = 16;
+/// "No resources available": IBTA volume 1, 12.6.7.2.
+pub(super) const NO_RESOURCES: i32 = 3;
+
+impl ShmControl<'_> {
+    /// Looks at the sockets that are ready, and hands out the oldest event.
+    #[cold]
+    pub(super) fn drain(&mut self, now: Instant) -> Option<CmEvent> {
+        self.now = now;
+        if self.pending && self.events.is_empty() {
+            let mut tokens = [0; READY_MAX];
+            match self.poller.ready(&mut tokens) {
+                // Until there is none: a change is told once.
+                Ok(count) => {
+                    self.pending = count > 0;
+                    tokens[..count].iter().for_each(|&token| self.on_ready(Token::unpack(token)));
+                }
+                Err(error) => self.note_failure(error),
+            }
+        }
+        let event = self.events.pop_front();
+        self.counters.events += u64::from(event.is_some());
+        event
+    }
+
+    fn on_ready(&mut self, token: Token) {
+        match token {
+            Token::Listener(number) => self.on_listener(number),
+            Token::Incoming(place, serial) => self.on_incoming(place, serial),
+            Token::Conn(slot, generation) => self.on_conn(slot, generation),
+        }
+    }
+
+    fn on_listener(&mut self, number: u32) {
+        for _ in 0..ACCEPTS_PER_DRAIN {
+            let Some(listener) = self.listeners.get(number as usize) else { return };
+            let accepted = listener.socket.accept();
+            let admitted = match accepted {
+                Ok(Some(socket)) => self.admit(socket, number),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = admitted {
+                // Out of descriptors, most likely: the client waits in the backlog, and the next tick tries again.
+                self.note_failure(error);
+                (self.starved, self.pending) = (true, false);
+                return;
+            }
+        }
+    }
+
+    /// Lets a client in, if its user may and there is a place.
+    fn admit(&mut self, socket: Socket, listener: u32) -> Result<(), CallError> {
+        let peer = socket.credentials()?;
+        if !self.options.users.allow(peer.uid) {
+            self.counters.dropped += 1;
+            let refusal = Refusal::User { uid: peer.uid };
+            self.refuse(&socket, REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect());
+            return Ok(());
+        }
+        let Some(place) = self.incoming.iter().position(Option::is_none) else {
+            self.counters.dropped += 1;
+            self.refuse(&socket, NO_RESOURCES, PrivateData::new());
+            return Ok(());
+        };
+        self.last_serial = self.last_serial.wrapping_add(1);
+        let serial = self.last_serial;
+        self.poller.add(&socket, Token::Incoming(place as u16, serial).pack())?;
+        let deadline = self.now + REQUEST_LIMIT;
+        self.incoming[place] = Some(Incoming { socket, serial, listener, peer, deadline, offer: None });
+        self.waiting_clients += 1;
+        Ok(())
+    }
+
+    fn on_incoming(&mut self, place: u16, serial: u32) {
+        let Some(Some(incoming)) = self.incoming.get(usize::from(place)) else { return };
+        if incoming.serial != serial {
+            return;
+        }
+        let asked_before = incoming.offer.is_some();
+        let (peer, listener) = (incoming.peer, incoming.listener);
+        let refusal = match read(&incoming.socket, self.now) {
+            Ok(Read::Nothing) => return,
+            Ok(Read::Packet(Ok(Packet::Request(geometry, data)), Some((memory, pulse)))) if !asked_before => {
+                if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
+                    incoming.offer = Some((memory, geometry, pulse));
+                    // The engine answers it in this turn or one of the next.
+                    incoming.deadline = Instant::NEVER;
+                }
+                let target = Target::Request(ListenerId(listener), RequestId(place.into()));
+                return self.push(target, CmEventKind::ConnectRequest, 0, data, Some(process(peer)));
+            }
+            Ok(Read::Packet(Err(PacketError::Version(caller)), _)) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::Version { listener: VERSION, caller })))
+            }
+            Ok(Read::Packet(Err(PacketError::NotSpinwire), _)) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::NotSpinwire)))
+            }
+            Ok(Read::Packet(..) | Read::Unfit(AttachError::Unfit(_))) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::Malformed)))
+            }
+            Ok(Read::Unfit(AttachError::Call(error))) | Err(error) => {
+                self.note_failure(error);
+                Some((NO_RESOURCES, None))
+            }
+            Ok(Read::End) => None,
+        };
+        self.counters.dropped += 1;
+        if asked_before {
+            // The engine still has to answer: it finds nobody there.
+            if let Some(Some(incoming)) = self.incoming.get(usize::from(place)) {
+                self.poller.remove(&incoming.socket);
+            }
+            return;
+        }
+        if let (Some(incoming), Some((code, refusal))) = (self.take_incoming(place.into()), refusal) {
+            let data = refusal.map_or(PrivateData::new(), |refusal| refusal.encode().iter().copied().collect());
+            self.refuse(&incoming.socket, code, data);
+        }
+    }
+
+    pub(super) fn take_incoming(&mut self, number: u32) -> Option<Incoming> {
+        let incoming = self.incoming.get_mut(number as usize)?.take();
+        self.waiting_clients -= usize::from(incoming.is_some());
+        incoming
+    }
+
+    /// Tells a client no. If that cannot be sent, the closed socket says so all the same.
+    pub(super) fn refuse(&mut self, socket: &Socket, code: i32, data: PrivateData) {
+        if let Err(error) = socket.send(&Packet::Reject(code, data).encode(), &[]) {
+            self.note_failure(error);
+        }
+    }
+
+    /// The request in place `number` becomes connection `id`.
+    pub(super) fn adopt(&mut self, id: ConnId, number: u32) -> Result<(), CallError> {
+        let gone = CallError { call: "accept4", errno: Errno(libc::ECONNABORTED) };
+        let Incoming { socket, peer, offer, .. } = self.take_incoming(number).ok_or(gone)?;
+        let (memory, geometry, pulse) = offer.ok_or(gone)?;
+        self.poller.rename(&socket, Token::of(id).pack()).map_err(|_| gone)?;
+        let (offer, pulse) = (Some((memory, geometry)), Some(pulse));
+        self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse })
+    }
+
+    /// Sends the request of an active connection, or keeps it until there is room for it.
+    pub(super) fn connect(&mut self, id: ConnId, request: Request) -> Result<(), CallError> {
+        let socket = &self.conn(id, "connect")?.socket;
+        match socket.connect(&request.name) {
+            Ok(()) => {}
+            Err(CallError { errno: Errno(libc::EAGAIN), .. }) => {
+                self.conn(id, "connect")?.stage = Stage::Busy(Box::new(request));
+                self.busy += 1;
+                return Ok(());
+            }
+            Err(CallError { errno: Errno(libc::ECONNREFUSED | libc::ENOENT), .. }) => {
+                self.conn(id, "connect")?.stage = Stage::Over;
+                self.push_plain(id, CmEventKind::Rejected, NOBODY_LISTENS);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        let peer = socket.credentials()?;
+        if !self.options.users.allow(peer.uid) {
+            return Err(CallError {
+                call: "the server is of a user who is not allowed: connect",
+                errno: Errno(libc::EACCES),
+            });
+        }
+        let fds = [request.segment.as_fd(), self.pulse.fd().as_fd()];
+        let conn = self.conns.get(id.slot()).and_then(Option::as_ref);
+        let conn = conn.ok_or(CallError { call: "connect", errno: Errno(libc::ENOTCONN) })?;
+        conn.socket.send(&request.packet.encode(), &fds)?;
+        self.poller.add(&conn.socket, Token::of(id).pack())?;
+        let conn = self.conn(id, "connect")?;
+        (conn.stage, conn.peer) = (Stage::Asked, Some(peer));
+        Ok(())
+    }
+
+    fn on_conn(&mut self, slot: u16, generation: u32) {
+        let Some(Some(conn)) = self.conns.get_mut(usize::from(slot)) else { return };
+        let id = conn.id;
+        if Token::of(id) != Token::Conn(slot, generation) {
+            return;
+        }
+        let read = read(&conn.socket, self.now);
+        let (kind, status, data) = match (&conn.stage, read) {
+            (_, Ok(Read::Nothing)) => return,
+            (Stage::Asked, Ok(Read::Packet(Ok(Packet::Accept(geometry, data)), Some((memory, pulse))))) => {
+                (conn.offer, conn.pulse) = (Some((memory, geometry)), Some(pulse));
+                match conn.socket.send(&Packet::Ready.encode(), &[]) {
+                    Ok(()) => {
+                        conn.stage = Stage::Up;
+                        let peer = conn.peer.map(process);
+                        return self.push(Target::Conn(id), CmEventKind::Established, 0, data, peer);
+                    }
+                    Err(error) => (CmEventKind::ConnectError, -error.errno.0, PrivateData::new()),
+                }
+            }
+            (Stage::Asked, Ok(Read::Packet(Ok(Packet::Reject(code, data)), _))) => (CmEventKind::Rejected, code, data),
+            (Stage::Asked, Ok(Read::End)) => (CmEventKind::ConnectError, -libc::ECONNRESET, PrivateData::new()),
+            (Stage::Asked, Ok(Read::Packet(..) | Read::Unfit(AttachError::Unfit(_)))) => {
+                (CmEventKind::ConnectError, -libc::EPROTO, PrivateData::new())
+            }
+            (Stage::Asked, Ok(Read::Unfit(AttachError::Call(error))) | Err(error)) => {
+                (CmEventKind::ConnectError, -error.errno.0, PrivateData::new())
+            }
+            (Stage::Accepted, Ok(Read::Packet(Ok(Packet::Ready), None))) => {
+                conn.stage = Stage::Up;
+                return self.push_plain(id, CmEventKind::Established, 0);
+            }
+            (_, Ok(Read::End) | Err(_)) => (CmEventKind::Disconnected, 0, PrivateData::new()),
+            // Nothing is said on the socket of a connection that is up.
+            (_, Ok(Read::Packet(..) | Read::Unfit(_))) => (CmEventKind::Unreachable, -libc::EPROTO, PrivateData::new()),
+        };
+        self.poller.remove(&conn.socket);
+        if !matches!(std::mem::replace(&mut conn.stage, Stage::Over), Stage::Over) {
+            self.push(Target::Conn(id), kind, status, data, None);
+        }
+    }
+}
+
+/// "Invalid service id": IBTA volume 1, 12.6.7.2.
+const NOBODY_LISTENS: i32 = 8;
+
+pub(super) fn process(peer: Credentials) -> Peer {
+    Peer::Process { pid: peer.pid, uid: peer.uid }
+}
+
+/// Takes the next packet from a socket; of one that carries memory, maps it.
+fn read(socket: &Socket, now: Instant) -> Result<Read, CallError> {
+    let mut bytes = [0; PACKET_MAX];
+    let (len, fds) = match socket.recv(&mut bytes)? {
+        Received::Nothing => return Ok(Read::Nothing),
+        Received::End => return Ok(Read::End),
+        Received::Packet(len, fds) => (len, fds),
+    };
+    // A longer one is nonsense: its length does not match, and its end is not there.
+    let packet = bytes.get(..len).map_or(Err(PacketError::Malformed), Packet::decode);
+    let geometry = match &packet {
+        Ok(Packet::Request(geometry, _) | Packet::Accept(geometry, _)) => *geometry,
+        _ => return Ok(Read::Packet(packet, None)),
+    };
+    let Ok([segment, pulse]) = <[_; FDS_MAX]>::try_from(fds) else { return Ok(Read::Packet(packet, None)) };
+    let mapped = PeerMemory::map(segment, geometry.bytes())
+        .and_then(|memory| PeerPulse::attach(pulse, now).map(|pulse| (memory, pulse)));
+    Ok(match mapped {
+        Ok(mapped) => Read::Packet(packet, Some(mapped)),
+        Err(error) => Read::Unfit(error),
+    })
+}

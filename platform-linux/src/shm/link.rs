@@ -1,0 +1,223 @@
+//! One connection's data path: its own segment, the peer's, and the posted work of both directions.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
+
+use spinwire_core::config::Sizing;
+use spinwire_core::fabric::{Batch, Completion, Outcome, PostError, RecvWr, SendWr, WcStatus};
+
+use super::layout::{CONSUMED_AT, Geometry};
+use super::local::LocalMemory;
+use super::memory::{OwnMemory, PeerMemory, ShareError};
+use super::receiver::{Lie, Receiver, RecvQueue, Taken};
+use super::sender::Sender;
+
+pub(super) struct Link {
+    // Before the memory it writes.
+    sender: Sender,
+    own: OwnMemory,
+    recvs: RecvQueue,
+    /// From the moment the peer's segment is known.
+    receiver: Option<Receiver>,
+    qp_num: u32,
+    /// Of the peer's descriptors, so many are known to it as taken.
+    told: u32,
+    end: End,
+    /// On the fabric's list of links with sends under way.
+    pub(super) is_sending: bool,
+    /// On the fabric's list of links that owe the peer an acknowledgement.
+    pub(super) owes_ack: bool,
+}
+
+/// How far a link is on its way out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Not at all.
+    No,
+    /// Disconnected: what has arrived is still taken, then posted work is flushed.
+    Draining,
+    /// The peer lied; the next receive says how.
+    Fault(Lie),
+    /// Nothing is taken any more; posted work is flushed.
+    Flushing,
+}
+
+/// Parts of long messages taken in one visit, so that one link does not hold up the others: at most 128 KiB.
+const PARTS_PER_VISIT: u32 = 8;
+
+impl Link {
+    /// Makes the own segment: all its memory is taken now.
+    pub(super) fn new(geometry: Geometry, sizing: &Sizing, hugepages: bool, qp_num: u32) -> Result<Self, ShareError> {
+        let own = OwnMemory::new(geometry.bytes(), hugepages)?;
+        Ok(Self {
+            sender: Sender::new(geometry, own.base(), sizing.send_slots),
+            own,
+            recvs: RecvQueue::new(sizing.recv_posted),
+            receiver: None,
+            qp_num,
+            told: 0,
+            end: End::No,
+            is_sending: false,
+            owes_ack: false,
+        })
+    }
+
+    pub(super) fn qp_num(&self) -> u32 {
+        self.qp_num
+    }
+
+    /// The own segment's descriptor, once, to be passed to the peer.
+    pub(super) fn take_fd(&mut self) -> Option<OwnedFd> {
+        self.own.take_fd()
+    }
+
+    /// The peer's segment is known: messages can come.
+    pub(super) fn attach(&mut self, memory: PeerMemory, geometry: Geometry) {
+        self.receiver = Some(Receiver::new(memory, geometry));
+    }
+
+    /// The connection is down: see [`End::Draining`].
+    pub(super) fn disconnect(&mut self) {
+        if self.end == End::No {
+            self.end = End::Draining;
+        }
+    }
+
+    #[inline]
+    pub(super) fn post_recv(&mut self, chain: &[RecvWr]) -> Result<(), PostError> {
+        for (taken, wr) in chain.iter().enumerate() {
+            if !self.recvs.post(wr) {
+                return Err(PostError { taken: taken as u32, errno: libc::ENOMEM });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn post_send(
+        &mut self,
+        chain: (&[SendWr], &[SendWr]),
+        local: &LocalMemory<'_>,
+    ) -> Result<(), PostError> {
+        let mut result = Ok(());
+        for (taken, wr) in chain.0.iter().chain(chain.1).enumerate() {
+            if let Err(errno) = self.sender.post(wr) {
+                result = Err(PostError { taken: taken as u32, errno });
+                break;
+            }
+        }
+        self.launch(local);
+        result
+    }
+
+    #[inline]
+    fn launch(&mut self, local: &LocalMemory<'_>) {
+        let consumed = self.consumed();
+        if self.end == End::No && self.sender.launch(local, consumed) {
+            self.told = consumed;
+        }
+    }
+
+    /// Takes what has come into the posted receives. Tells whether the peer has something to learn of it.
+    #[inline]
+    pub(super) fn receive(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
+        let mut is_drained = true;
+        if let (Some(receiver), End::No | End::Draining) = (&mut self.receiver, self.end) {
+            let mut parts = 0;
+            while let Some(word) = receiver.peek() {
+                is_drained = false;
+                let Some(receive) = self.recvs.first() else { break };
+                if out.is_full() || parts == PARTS_PER_VISIT {
+                    break;
+                }
+                let taken = self.sender.on_ack(word.consumed()).and_then(|()| receiver.take(word, local, &receive));
+                let (bytes, imm) = match taken {
+                    Ok(Taken::Part) => {
+                        parts += 1;
+                        is_drained = true;
+                        continue;
+                    }
+                    Ok(Taken::Message { bytes, imm }) => (bytes, imm),
+                    Ok(Taken::TooLong { bytes, imm }) => {
+                        self.end = End::Flushing;
+                        (bytes, imm)
+                    }
+                    Err(lie) => {
+                        self.end = End::Fault(lie);
+                        break;
+                    }
+                };
+                self.recvs.pop();
+                let outcome = Outcome::Done { bytes, imm };
+                // There is room: it was asked above.
+                let _ = out.push(Completion { wr_id: receive.wr_id, qp_num: self.qp_num, outcome });
+                if self.end == End::Flushing {
+                    break;
+                }
+                is_drained = true;
+            }
+        }
+        if self.end != End::No {
+            self.flush_recvs(out, is_drained);
+        }
+        self.told != self.consumed()
+    }
+
+    #[cold]
+    fn flush_recvs(&mut self, out: &mut Batch, is_drained: bool) {
+        if self.end == End::Draining && !is_drained && self.recvs.first().is_some() {
+            return;
+        }
+        while let Some(receive) = self.recvs.first() {
+            let outcome = match self.end {
+                End::Fault(lie) => Outcome::Failed { status: Lie::STATUS, vendor: lie as u32 },
+                _ => Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 },
+            };
+            if out.push(Completion { wr_id: receive.wr_id, qp_num: self.qp_num, outcome }).is_err() {
+                return;
+            }
+            self.recvs.pop();
+            if matches!(self.end, End::Fault(_)) {
+                self.end = End::Flushing;
+            }
+        }
+    }
+
+    /// Looks how far the peer is with what was sent, sends on, and reports what is done. Tells whether there is more.
+    #[inline]
+    pub(super) fn progress(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
+        if let (Some(receiver), End::No) = (&self.receiver, self.end)
+            && self.sender.waits_for_ack()
+            && let Err(lie) = self.sender.on_ack(receiver.peer_counter() as u32)
+        {
+            self.end = End::Fault(lie);
+        }
+        if self.sender.is_waiting() {
+            self.launch(local);
+        }
+        self.sender.complete(out, self.qp_num);
+        if self.end != End::No {
+            self.sender.flush(out, self.qp_num);
+        }
+        self.sender.is_busy()
+    }
+
+    /// Tells the peer what was taken, unless an answer has.
+    #[inline]
+    pub(super) fn tell(&mut self) {
+        let consumed = self.consumed();
+        if self.told == consumed {
+            return;
+        }
+        self.told = consumed;
+        // SAFETY: inside our own segment and aligned; the peer only reads it.
+        let counter = unsafe { AtomicU64::from_ptr(self.own.base().as_ptr().add(CONSUMED_AT).cast()) };
+        // C1, pairs with C2: the slots were read before they are given back.
+        counter.store(u64::from(consumed), Ordering::Release);
+    }
+
+    #[inline]
+    fn consumed(&self) -> u32 {
+        self.receiver.as_ref().map_or(0, Receiver::consumed)
+    }
+}

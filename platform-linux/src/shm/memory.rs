@@ -1,0 +1,237 @@
+//! Memory that two processes see: written by the one that made it, mapped for reading by the other.
+//!
+//! It is a memfd: nothing has a name, so nothing is left when the process ends, however it ends. All pages are present
+//! before the descriptor is given away, and the seals keep it so: `SHRINK`, `GROW` and `FUTURE_WRITE` forbid the maker to
+//! take a page away (a hole cannot be punched either) and everybody else to map it for writing. A memfd without these
+//! seals, with another size or with pages missing is not mapped: it could end this process with a bus error.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use crate::mem::{Bytes, PageKind, Refused};
+use crate::sys::os::{CallError, Errno, check};
+
+/// Memory of this process's making, readable and writable here. Unmapped on drop.
+pub(super) struct OwnMemory {
+    map: Map,
+    kind: PageKind,
+    /// Until it is given to the peer.
+    fd: Option<OwnedFd>,
+}
+
+/// Memory of the peer's making, readable here. Unmapped on drop.
+pub(super) struct PeerMemory {
+    map: Map,
+}
+
+/// No memory to share.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no shared memory of {}: {}{}", Bytes(*.bytes as u64), Reasons(.refused), hint(.cause))]
+pub struct ShareError {
+    /// Bytes wanted.
+    pub bytes: usize,
+    /// Kinds of pages that were tried, with the reason of each.
+    pub refused: Vec<Refused>,
+    /// The last call that failed.
+    pub cause: CallError,
+}
+
+/// What a peer passed cannot be mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// It is not as it must be. The peer's fault.
+    #[error("the peer's shared memory {0}")]
+    Unfit(&'static str),
+    /// A call failed. Ours, or the machine's.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl OwnMemory {
+    /// Makes `bytes` of zeroes, rounded up to whole pages: on pages of 2 MiB if `hugepages` and if they can be had, else
+    /// on small ones. All are present when it returns.
+    pub(super) fn new(bytes: usize, hugepages: bool) -> Result<Self, ShareError> {
+        let mut refused = Vec::new();
+        let kinds = [PageKind::TwoMib, PageKind::Small];
+        for kind in kinds.into_iter().skip(usize::from(!hugepages)) {
+            let len = bytes.next_multiple_of(kind.page_bytes());
+            match Self::on(kind, len) {
+                Ok(memory) => return Ok(memory),
+                Err(cause) => {
+                    refused.push(Refused::call(kind, (len / kind.page_bytes()) as u64, cause));
+                    if kind == PageKind::Small {
+                        return Err(ShareError { bytes, refused, cause });
+                    }
+                }
+            }
+        }
+        unreachable!("small pages are tried last, and their failure is returned")
+    }
+
+    fn on(kind: PageKind, len: usize) -> Result<Self, CallError> {
+        let fd = memfd(kind)?;
+        let raw = fd.as_raw_fd();
+        let size =
+            libc::off_t::try_from(len).map_err(|_| CallError { call: "ftruncate", errno: Errno(libc::EFBIG) })?;
+        // SAFETY: a call on our own descriptor that touches no memory of ours.
+        check("ftruncate", || unsafe { libc::ftruncate(raw, size) })?;
+        let map = Map::new(fd.as_fd(), len, libc::PROT_READ | libc::PROT_WRITE)?;
+        // Takes the pages, or says that there are none, where touching them would be a bus error.
+        // SAFETY: as above.
+        check("fallocate", || unsafe { libc::fallocate(raw, 0, 0, size) })?;
+        map.populate(libc::MADV_POPULATE_WRITE)?;
+        let seals = SEALS | libc::F_SEAL_SEAL;
+        // SAFETY: as above.
+        check("fcntl(F_ADD_SEALS)", || unsafe { libc::fcntl(raw, libc::F_ADD_SEALS, seals) })?;
+        Ok(Self { map, kind, fd: Some(fd) })
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.map.base
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.len
+    }
+
+    /// The kind of page it is on.
+    pub(super) fn kind(&self) -> PageKind {
+        self.kind
+    }
+
+    /// The descriptor, once, to be passed on. The mapping stays.
+    pub(super) fn take_fd(&mut self) -> Option<OwnedFd> {
+        self.fd.take()
+    }
+}
+
+impl PeerMemory {
+    /// Maps what a peer passed, if it is at least `bytes` long and can be read without a signal for ever.
+    pub(super) fn map(fd: OwnedFd, bytes: usize) -> Result<Self, AttachError> {
+        let raw = fd.as_raw_fd();
+        // SAFETY: all zeroes is a valid stat, and the call fills it.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` is ours and large enough.
+        check("fstat", || unsafe { libc::fstat(raw, &mut stat) })?;
+        // SAFETY: a call on our own descriptor that touches no memory.
+        let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
+        if seals < 0 || seals & SEALS != SEALS {
+            return Err(AttachError::Unfit("is no memfd sealed against shrinking, growing and writing"));
+        }
+        let (len, page) = (stat.st_size, stat.st_blksize);
+        let longest = bytes.next_multiple_of(usize::try_from(page).unwrap_or(0).clamp(4096, 2 << 20));
+        match usize::try_from(len) {
+            Ok(len) if (bytes..=longest).contains(&len) => {}
+            _ => return Err(AttachError::Unfit("has another size than was said")),
+        }
+        if stat.st_blocks.saturating_mul(512) < len {
+            return Err(AttachError::Unfit("is not present in full"));
+        }
+        // The whole length: part of a huge page cannot be mapped.
+        let map = Map::new(fd.as_fd(), longest.min(len as usize), libc::PROT_READ)?;
+        map.populate(libc::MADV_POPULATE_READ)?;
+        Ok(Self { map })
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.map.base
+    }
+}
+
+/// A shared mapping, kept out of children.
+struct Map {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Map {
+    fn new(fd: BorrowedFd<'_>, len: usize, protection: libc::c_int) -> Result<Self, CallError> {
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(CallError { call: "mmap", errno: Errno::last() });
+        }
+        let base = NonNull::new(base.cast()).ok_or(CallError { call: "mmap", errno: Errno(libc::EFAULT) })?;
+        let map = Map { base, len };
+        map.advise("madvise(MADV_DONTFORK)", libc::MADV_DONTFORK)?;
+        Ok(map)
+    }
+
+    /// Fills the page tables, so that the first touch costs no fault. Before Linux 5.14 the first touch does.
+    fn populate(&self, advice: libc::c_int) -> Result<(), CallError> {
+        loop {
+            match self.advise("madvise(MADV_POPULATE)", advice) {
+                Err(CallError { errno: Errno(libc::EINTR), .. }) => {}
+                Err(CallError { errno: Errno(libc::EINVAL), .. }) => return Ok(()),
+                result => return result,
+            }
+        }
+    }
+
+    fn advise(&self, call: &'static str, advice: libc::c_int) -> Result<(), CallError> {
+        // SAFETY: the range is our own mapping, and none of the advices used here changes the content of pages.
+        check(call, || unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: made by `mmap` with this length; its owner is going, and with it all that refers to it.
+        let result = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert_eq!(result, 0, "a whole mapping can always be unmapped");
+    }
+}
+
+fn memfd(kind: PageKind) -> Result<OwnedFd, CallError> {
+    let huge = if kind == PageKind::TwoMib { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | huge;
+    // Kernels before 6.3 do not know that a memfd may be told never to hold a program, later ones want to be told.
+    for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
+        // SAFETY: the name is a C string; the call touches no other memory.
+        let fd = unsafe { libc::memfd_create(c"spinwire".as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: a fresh descriptor that nobody else owns.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        if Errno::last() != Errno(libc::EINVAL) {
+            break;
+        }
+    }
+    Err(CallError { call: "memfd_create", errno: Errno::last() })
+}
+
+/// What the error number alone does not say.
+pub(super) fn hint(cause: &CallError) -> String {
+    match cause.errno {
+        Errno(libc::EMFILE) => format!("; {}", files_hint()),
+        Errno(libc::ENOMEM | libc::ENOSPC) => {
+            "; memory is short: fewer connections, a smaller depth or message size, or \
+            a higher memory limit of the container"
+                .to_owned()
+        }
+        Errno(libc::EINVAL) if cause.call == "fcntl(F_ADD_SEALS)" => "; this needs Linux 5.1".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// How to lift the limit of open files.
+pub(super) fn files_hint() -> String {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours and large enough.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    format!("the limit of open files is {}, raise it with `ulimit -n` (up to {})", limit.rlim_cur, limit.rlim_max)
+}
+
+struct Reasons<'a>(&'a [Refused]);
+
+impl std::fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (n, refused) in self.0.iter().enumerate() {
+            write!(f, "{}{refused}", if n > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// What must be promised of memory that is passed on. (A memfd of Linux 5.1 or later.)
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;

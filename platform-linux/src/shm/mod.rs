@@ -1,0 +1,70 @@
+//! The shared-memory fabric: connections between processes of one machine, with the semantics of a reliable connection.
+//!
+//! # Whose memory is whose
+//!
+//! Each side of a connection makes one segment, writes it, and lets the other read it. Nobody writes what another owns:
+//!
+//! ```text
+//!   client                                            server
+//!   buffers (private) --copy--> client's segment  ==read==>  --copy--> buffers (private)
+//!   buffers (private) <--copy-- <==read==  server's segment  <--copy-- buffers (private)
+//! ```
+//!
+//! The kernel keeps it so: a segment is a memfd sealed against shrinking, growing and further writers
+//! ([`memory`](self)). What a peer can do is to write nonsense into its own segment, and every number read from there is
+//! checked, once, before it is used ([`Lie`](receiver::Lie)); its connection then ends with a failed completion.
+//!
+//! # The data path
+//!
+//! A message of up to 120 bytes lies in its descriptor's slot, beside the word that says so; longer ones in the slot's
+//! chunk, in parts if need be. The receiver copies it once, straight into the posted buffer. A descriptor carries the
+//! acknowledgement of the other direction, so an answer costs no further cache line; without answers a counter is written
+//! once per poll that found something. A send is done when the peer has taken it.
+//!
+//! | what | pairs |
+//! |---|---|
+//! | S1 the word of a slot is stored, release; S2 it is loaded, acquire | who sees a message sees all of it |
+//! | C1 the counter (or the acknowledgement in a word) is stored, release; C2 it is loaded, acquire | a slot is read before it is written again |
+//!
+//! # The connection path
+//!
+//! A Unix socket that keeps packets apart. A client sends a request with its segment and its pulse, the server accepts with
+//! its own, the client says that it is ready; or the server refuses. The socket stays open and says nothing: its end is the
+//! peer's end, whatever ended it, and is seen through one epoll set by the same readiness check as rdma_cm events are. A
+//! peer that is stopped and not dead shows in its pulse ([`pulse`](self)).
+
+mod conn;
+mod control;
+mod engine;
+mod fabric;
+mod handshake;
+mod layout;
+mod link;
+mod listener;
+mod local;
+mod memory;
+mod name;
+mod options;
+mod pulse;
+mod receiver;
+mod sender;
+mod slot;
+mod socket;
+mod tick;
+mod token;
+mod users;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use control::ShmControl;
+pub(crate) use engine::{engine_on, probe_segment};
+pub use fabric::ShmFabric;
+pub use listener::ListenError;
+pub use memory::ShareError;
+pub use name::{Name, NameError};
+pub use options::{ControlError, ShmControlCounters, ShmControlOptions};
+pub use slot::INLINE_MAX;
+pub use socket::Credentials;
+pub use users::{Users, user_number};

@@ -1,0 +1,191 @@
+//! The sending half of a connection: a queue of posted sends, and the ring it is launched into.
+
+use core::ptr::NonNull;
+
+use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
+use spinwire_core::id::WorkId;
+
+use super::layout::Geometry;
+use super::local::LocalMemory;
+use super::receiver::Lie;
+use super::slot::{self, ACK_MASK, Body, INLINE_MAX, Word};
+
+/// Sends in posting order. A send is queued until the ring has room, launched while its descriptors lie there, and done
+/// once the peer has taken the last of them: that is what an acknowledgement means on a reliable connection.
+pub(super) struct Sender {
+    geometry: Geometry,
+    /// Our own segment; it outlives this.
+    base: NonNull<u8>,
+    /// Descriptors published, free-running.
+    sent: u32,
+    /// Of these, taken by the peer.
+    acked: u32,
+    /// A ring of as many entries as the engine has send slots.
+    queue: Box<[Entry]>,
+    posted: u32,
+    launched: u32,
+    completed: u32,
+    /// Bytes of the next send that went into the ring already.
+    progress: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    wr_id: WorkId,
+    offset: u64,
+    len: u32,
+    imm: Option<u32>,
+    signaled: bool,
+    /// One past its last descriptor.
+    end: u32,
+}
+
+impl Sender {
+    /// `base` begins a segment of this geometry that this process made and that outlives the sender.
+    pub(super) fn new(geometry: Geometry, base: NonNull<u8>, send_slots: u32) -> Self {
+        let empty = Entry { wr_id: WorkId::from_bits(0), offset: 0, len: 0, imm: None, signaled: false, end: 0 };
+        let queue = vec![empty; send_slots.next_power_of_two() as usize].into();
+        Self { geometry, base, sent: 0, acked: 0, queue, posted: 0, launched: 0, completed: 0, progress: 0 }
+    }
+
+    /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.
+    #[inline]
+    pub(super) fn post(&mut self, wr: &SendWr) -> Result<(), i32> {
+        if self.posted.wrapping_sub(self.completed) as usize == self.queue.len() {
+            return Err(libc::ENOMEM);
+        }
+        if wr.len as usize > INLINE_MAX && self.geometry.chunk_bytes() == 0 {
+            return Err(libc::EMSGSIZE);
+        }
+        let (offset, len) = match &wr.buf {
+            Some(lease) => {
+                assert!(wr.len <= lease.capacity(), "a send is longer than its buffer");
+                (lease.offset(), wr.len)
+            }
+            None => (0, 0),
+        };
+        let mask = self.queue.len() - 1;
+        self.queue[self.posted as usize & mask] =
+            Entry { wr_id: wr.wr_id, offset, len, imm: wr.imm, signaled: wr.signaled, end: 0 };
+        self.posted = self.posted.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Writes queued sends into the ring as far as there is room; each carries `consumed`. Tells whether any did.
+    #[inline]
+    pub(super) fn launch(&mut self, local: &LocalMemory<'_>, consumed: u32) -> bool {
+        let mask = self.queue.len() - 1;
+        let before = self.sent;
+        while self.launched != self.posted && self.sent.wrapping_sub(self.acked) < self.geometry.slots() {
+            let at = self.launched as usize & mask;
+            let Entry { offset, len, imm, .. } = self.queue[at];
+            let from = local.address(offset, len).cast_const();
+            // SAFETY: inside our own segment, which outlives this; the slot is free: the peer has taken what it held.
+            let to = unsafe { self.base.as_ptr().add(self.geometry.slot(self.sent)) };
+            let whole = if len as usize <= INLINE_MAX {
+                // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
+                unsafe { slot::write_inline(to, from, len as usize) };
+                self.publish(to, Body::Inline(len), imm, consumed);
+                true
+            } else {
+                self.write_chunk(to, from, len);
+                self.publish(to, Body::Chunk, imm, consumed);
+                self.progress == len
+            };
+            if whole {
+                self.queue[at].end = self.sent;
+                self.launched = self.launched.wrapping_add(1);
+                self.progress = 0;
+            }
+        }
+        self.sent != before
+    }
+
+    #[inline]
+    fn publish(&mut self, to: *mut u8, body: Body, imm: Option<u32>, consumed: u32) {
+        let word = Word::new(self.geometry.phase(self.sent), body, imm, consumed);
+        // SAFETY: a slot of our own segment.
+        unsafe { slot::store(to, word) };
+        self.sent = self.sent.wrapping_add(1);
+    }
+
+    /// Writes the next part of a message of `len` bytes into the chunk of the slot at `to`.
+    fn write_chunk(&mut self, to: *mut u8, from: *const u8, len: u32) {
+        let part = (len - self.progress).min(self.geometry.chunk_bytes());
+        // SAFETY: `progress + part <= len`, inside the leased buffer; the chunk belongs to the free slot `sent` and has
+        // `chunk_bytes`. The two words behind the slot's first are ours to write.
+        unsafe {
+            let chunk = self.base.as_ptr().add(self.geometry.chunk(self.sent));
+            chunk.copy_from_nonoverlapping(from.add(self.progress as usize), part as usize);
+            to.add(8).cast::<u64>().write(u64::from(len) << 32 | u64::from(part));
+        }
+        self.progress += part;
+    }
+
+    /// The peer says how many descriptors it has taken (low 20 bits): with an answer, or by its counter. The one may be
+    /// older than what the other has said before.
+    #[inline]
+    pub(super) fn on_ack(&mut self, consumed: u32) -> Result<(), Lie> {
+        let more = consumed.wrapping_sub(self.acked) & ACK_MASK;
+        // Older: less than nothing. The ring is far smaller than half the range.
+        if more > ACK_MASK / 2 {
+            return Ok(());
+        }
+        if more > self.sent.wrapping_sub(self.acked) {
+            return Err(Lie::Acknowledgement);
+        }
+        self.acked = self.acked.wrapping_add(more);
+        Ok(())
+    }
+
+    /// Whether something was posted that is not done.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.completed != self.posted
+    }
+
+    /// Whether something waits for room in the ring.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.launched != self.posted
+    }
+
+    /// Whether the oldest send waits for the peer.
+    #[inline]
+    pub(super) fn waits_for_ack(&self) -> bool {
+        self.acked != self.sent
+    }
+
+    /// Reports what is done, as far as `out` has room.
+    #[inline]
+    pub(super) fn complete(&mut self, out: &mut Batch, qp_num: u32) {
+        let mask = self.queue.len() - 1;
+        while self.completed != self.launched {
+            let entry = &self.queue[self.completed as usize & mask];
+            if entry.end.wrapping_sub(self.acked).wrapping_sub(1) < u32::MAX / 2 {
+                return;
+            }
+            if entry.signaled {
+                let outcome = Outcome::Done { bytes: 0, imm: None };
+                if out.push(Completion { wr_id: entry.wr_id, qp_num, outcome }).is_err() {
+                    return;
+                }
+            }
+            self.completed = self.completed.wrapping_add(1);
+        }
+    }
+
+    /// Reports everything posted as flushed, as far as `out` has room: the connection is over.
+    pub(super) fn flush(&mut self, out: &mut Batch, qp_num: u32) {
+        let mask = self.queue.len() - 1;
+        while self.is_busy() {
+            let wr_id = self.queue[self.completed as usize & mask].wr_id;
+            let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
+            if out.push(Completion { wr_id, qp_num, outcome }).is_err() {
+                return;
+            }
+            self.completed = self.completed.wrapping_add(1);
+        }
+        self.launched = self.posted;
+    }
+}

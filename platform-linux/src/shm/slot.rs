@@ -1,0 +1,234 @@
+//! One slot of a ring: a word that says what is there, and up to 120 bytes of payload behind it.
+//!
+//! ```text
+//! word   63      44 | 43      37 | 36 35 | 34      | 33    | 32    | 31          0
+//!        consumed   | length     | 0     | has imm | chunk | phase | immediate data
+//! ```
+//!
+//! The word is written last (S1, release) and read first (S2, acquire, pairs with S1): whoever sees the phase turned sees
+//! all of the slot. A message of up to 56 bytes is in the same cache line, one of up to 120 in two. A longer one lies in
+//! the slot's chunk; behind the word then stand the bytes in this chunk and those of the whole message (32 bits each).
+//!
+//! `consumed` tells how many of the other direction's descriptors its writer has taken (low 20 bits), so that an answer is
+//! an acknowledgement as well and costs no further cache line.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A slot's length: two cache lines, which x86 fetches together.
+pub(super) const SLOT_BYTES: usize = 128;
+/// The payload that a slot takes.
+pub const INLINE_MAX: usize = SLOT_BYTES - 8;
+/// The bits of `consumed` in a word.
+pub(super) const ACK_MASK: u32 = (1 << 20) - 1;
+
+const PHASE: u64 = 1 << 32;
+const CHUNK: u64 = 1 << 33;
+const HAS_IMM: u64 = 1 << 34;
+const RESERVED: u64 = 3 << 35;
+const LEN_SHIFT: u32 = 37;
+const LEN_MASK: u64 = 0x7f;
+const ACK_SHIFT: u32 = 44;
+
+/// A slot's first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+/// Where the payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So many bytes behind the word.
+    Inline(u32),
+    /// In the chunk.
+    Chunk,
+}
+
+impl Word {
+    pub(super) fn new(phase: bool, body: Body, imm: Option<u32>, consumed: u32) -> Self {
+        let body = match body {
+            Body::Inline(len) => u64::from(len) << LEN_SHIFT,
+            Body::Chunk => CHUNK,
+        };
+        let imm = imm.map_or(0, |imm| HAS_IMM | u64::from(imm));
+        let phase = if phase { PHASE } else { 0 };
+        Self(phase | body | imm | u64::from(consumed & ACK_MASK) << ACK_SHIFT)
+    }
+
+    pub(super) fn phase(self) -> bool {
+        self.0 & PHASE != 0
+    }
+
+    pub(super) fn consumed(self) -> u32 {
+        (self.0 >> ACK_SHIFT) as u32
+    }
+
+    pub(super) fn imm(self) -> Option<u32> {
+        (self.0 & HAS_IMM != 0).then_some(self.0 as u32)
+    }
+
+    /// Where the payload is; `None` for a word that no writer makes.
+    pub(super) fn body(self) -> Option<Body> {
+        let len = (self.0 >> LEN_SHIFT & LEN_MASK) as u32;
+        match (self.0 & RESERVED, self.0 & CHUNK != 0) {
+            (0, true) if len == 0 => Some(Body::Chunk),
+            (0, false) if len as usize <= INLINE_MAX => Some(Body::Inline(len)),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the word of a slot (S2).
+///
+/// # Safety
+/// `slot` begins a slot that stays mapped.
+#[inline]
+pub(super) unsafe fn load(slot: *const u8) -> Word {
+    // SAFETY: mapped (caller) and aligned to 128; the peer may write at any time, so it is read as an atomic, once.
+    Word(unsafe { AtomicU64::from_ptr(slot.cast_mut().cast()) }.load(Ordering::Acquire))
+}
+
+/// Publishes a slot (S1).
+///
+/// # Safety
+/// `slot` begins a slot of memory that this process writes.
+#[inline]
+pub(super) unsafe fn store(slot: *mut u8, word: Word) {
+    // SAFETY: mapped, ours to write (caller), aligned to 128.
+    unsafe { AtomicU64::from_ptr(slot.cast()) }.store(word.0, Ordering::Release);
+}
+
+/// Copies up to 120 bytes into a slot, word by word: full-width stores of the width they are read in stall nobody.
+///
+/// # Safety
+/// `len` is at most [`INLINE_MAX`]; `from` has `len` readable bytes, `slot` begins a slot of memory that this process
+/// writes, and the two do not overlap.
+#[inline]
+pub(super) unsafe fn write_inline(slot: *mut u8, from: *const u8, len: usize) {
+    let mut done = 0;
+    while len - done >= 8 {
+        // SAFETY: `done + 8 <= len`, inside both (caller).
+        unsafe { slot.add(8 + done).cast::<u64>().write(from.add(done).cast::<u64>().read_unaligned()) };
+        done += 8;
+    }
+    let mut rest = [0; 8];
+    for (n, byte) in rest.iter_mut().enumerate().take(len - done) {
+        // SAFETY: `done + n < len`.
+        *byte = unsafe { from.add(done + n).read() };
+    }
+    if done < len {
+        // SAFETY: the slot has room for whole words up to its end, and `done < len <= INLINE_MAX`, a multiple of 8.
+        unsafe { slot.add(8 + done).cast::<u64>().write(u64::from_ne_bytes(rest)) };
+    }
+}
+
+/// Copies up to 120 bytes out of a slot of the peer's. Each word is read once, whatever the peer does meanwhile.
+///
+/// # Safety
+/// `len` is at most [`INLINE_MAX`]; `slot` begins a mapped slot, `to` has `len` writable bytes of this process's own.
+#[inline]
+pub(super) unsafe fn read_inline(slot: *const u8, to: *mut u8, len: usize) {
+    let mut done = 0;
+    while len - done >= 8 {
+        // SAFETY: `done + 8 <= len`, inside both (caller).
+        unsafe { to.add(done).cast::<u64>().write_unaligned(load_word(slot, done)) };
+        done += 8;
+    }
+    if done < len {
+        // SAFETY: a whole word is in the slot: `done < len <= INLINE_MAX`, a multiple of 8.
+        let rest = unsafe { load_word(slot, done) }.to_ne_bytes();
+        for (n, byte) in rest.into_iter().enumerate().take(len - done) {
+            // SAFETY: `done + n < len`.
+            unsafe { to.add(done + n).write(byte) };
+        }
+    }
+}
+
+/// Reads the word `offset` bytes behind a slot's first one.
+///
+/// # Safety
+/// `slot` begins a mapped slot; `offset` is a multiple of 8 and less than [`INLINE_MAX`].
+#[inline]
+pub(super) unsafe fn load_word(slot: *const u8, offset: usize) -> u64 {
+    // SAFETY: inside the slot and aligned (caller). Relaxed: ordered by S2 of this slot; the peer may write all the same.
+    unsafe { AtomicU64::from_ptr(slot.add(8 + offset).cast_mut().cast()) }.load(Ordering::Relaxed)
+}
+
+/// Copies out of memory that another process may be writing. What comes out may be a mixture, but each byte is read once.
+///
+/// # Safety
+/// `from` has `len` mapped bytes, `to` has `len` writable bytes of this process's own.
+#[inline]
+pub(super) unsafe fn copy_foreign(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: both ranges are valid (caller) and the direction flag is clear, as the ABI demands. To the compiler this is
+    // an instruction that reads memory it knows nothing about: no assumption about the bytes holds before or after.
+    unsafe {
+        core::arch::asm!(
+            "rep movsb",
+            inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for n in 0..len {
+        // SAFETY: inside both ranges (caller). Volatile: read once, although the peer may write.
+        unsafe { to.add(n).write(from.add(n).read_volatile()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_was_put_in() {
+        for phase in [false, true] {
+            for (imm, consumed) in [(None, 0), (Some(0), 1), (Some(u32::MAX), ACK_MASK), (Some(7), u32::MAX)] {
+                for body in [Body::Inline(0), Body::Inline(1), Body::Inline(INLINE_MAX as u32), Body::Chunk] {
+                    let word = Word::new(phase, body, imm, consumed);
+                    assert_eq!((word.phase(), word.body(), word.imm()), (phase, Some(body), imm));
+                    assert_eq!(word.consumed(), consumed & ACK_MASK);
+                }
+            }
+        }
+        assert!(!Word(0).phase(), "fresh memory holds no message of the first round");
+    }
+
+    #[test]
+    fn words_that_no_writer_makes_have_no_body() {
+        for bits in [1 << 35, 1 << 36, 121 << LEN_SHIFT, 127 << LEN_SHIFT, CHUNK | 1 << LEN_SHIFT, u64::MAX] {
+            assert_eq!(Word(bits).body(), None, "{bits:#x}");
+        }
+    }
+
+    #[repr(align(128))]
+    struct Slot([u8; SLOT_BYTES]);
+
+    #[test]
+    fn every_length_goes_in_and_out_and_touches_nothing_beyond() {
+        let message: Vec<u8> = (1..=INLINE_MAX as u8).collect();
+        for len in 0..=INLINE_MAX {
+            let mut slot = Slot([0; SLOT_BYTES]);
+            let mut out = [0xee; INLINE_MAX + 8];
+            // SAFETY: both are arrays of our own, long enough for `len`.
+            unsafe {
+                write_inline(slot.0.as_mut_ptr(), message.as_ptr(), len);
+                read_inline(slot.0.as_ptr(), out.as_mut_ptr(), len);
+            }
+            assert_eq!(&slot.0[..8], &[0; 8], "the word is written by `store` alone");
+            assert!(slot.0[8 + len.next_multiple_of(8)..].iter().all(|&byte| byte == 0));
+            assert_eq!(&out[..len], &message[..len]);
+            assert!(out[len..].iter().all(|&byte| byte == 0xee), "length {len}");
+        }
+    }
+
+    #[test]
+    fn long_copies_take_exactly_their_length() {
+        for len in [0, 1, 7, 121, 4_096, 16_384] {
+            let from: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            let mut to = vec![0xee; len + 1];
+            // SAFETY: both are vectors of our own, long enough for `len`.
+            unsafe { copy_foreign(from.as_ptr(), to.as_mut_ptr(), len) };
+            assert_eq!((&to[..len], to[len]), (&from[..], 0xee));
+        }
+    }
+}

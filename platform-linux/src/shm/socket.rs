@@ -1,0 +1,282 @@
+//! Unix sockets that keep packets apart (`SOCK_SEQPACKET`), pass descriptors and tell who is at the other end; and the
+//! epoll set that watches them. Nothing here waits.
+
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::name::Name;
+use crate::sys::os::{CallError, Errno, check};
+
+/// One socket, non-blocking.
+pub(super) struct Socket(OwnedFd);
+
+/// The process at the other end, as the kernel noted it when it connected or began to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Its id; 0 if it is in a process namespace that cannot be seen from here.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+}
+
+/// What a read found.
+pub(super) enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// A packet of so many bytes, with the descriptors that came along.
+    Packet(usize, Vec<OwnedFd>),
+    /// The peer is gone.
+    End,
+}
+
+/// Descriptors in one packet, at most.
+pub(super) const FDS_MAX: usize = 2;
+
+impl Socket {
+    pub(super) fn new() -> Result<Self, CallError> {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: takes numbers and returns one.
+        let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+        // SAFETY: a fresh descriptor that nobody else owns.
+        own(fd, "socket", |fd| Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(super) fn bind(&self, name: &Name) -> Result<(), CallError> {
+        let (address, len) = address(name);
+        // SAFETY: `address` is a sockaddr_un of which `len` bytes count.
+        check("bind", || unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) })
+    }
+
+    pub(super) fn listen(&self) -> Result<(), CallError> {
+        // SAFETY: a call on our own descriptor. The kernel lowers the backlog to `net.core.somaxconn`.
+        check("listen", || unsafe { libc::listen(self.0.as_raw_fd(), BACKLOG) })
+    }
+
+    /// Connects; `EAGAIN` when the server's backlog is full.
+    pub(super) fn connect(&self, name: &Name) -> Result<(), CallError> {
+        let (address, len) = address(name);
+        // SAFETY: `address` is a sockaddr_un of which `len` bytes count.
+        check("connect", || unsafe { libc::connect(self.0.as_raw_fd(), (&raw const address).cast(), len) })
+    }
+
+    /// The next client of a listener, if one waits.
+    pub(super) fn accept(&self) -> Result<Option<Socket>, CallError> {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no address is asked for, so no memory is touched.
+        let fd = unsafe { libc::accept4(self.0.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+        // SAFETY: a fresh descriptor that nobody else owns.
+        match own(fd, "accept4", |fd| Socket(unsafe { OwnedFd::from_raw_fd(fd) })) {
+            // Gone before it was taken, or a signal came: the next look finds the next one.
+            Err(CallError { errno: Errno(libc::EAGAIN | libc::ECONNABORTED | libc::EINTR), .. }) => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    pub(super) fn credentials(&self) -> Result<Credentials, CallError> {
+        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: `found` is ours and `len` its length.
+        check("getsockopt(SO_PEERCRED)", || unsafe {
+            let at = (&raw mut found).cast();
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, at, &mut len)
+        })?;
+        Ok(Credentials { pid: found.pid.try_into().unwrap_or(0), uid: found.uid })
+    }
+
+    /// Sends a packet with descriptors, at most [`FDS_MAX`]; the receiver gets duplicates.
+    pub(super) fn send(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), CallError> {
+        assert!(fds.len() <= FDS_MAX, "more descriptors than a packet carries");
+        let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+        let mut control = ControlBuffer::default();
+        let mut message = header(&mut part);
+        if !fds.is_empty() {
+            let bytes = size_of_val(fds) as u32;
+            message.msg_control = (&raw mut control).cast();
+            // SAFETY: plain arithmetic.
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+            // SAFETY: the buffer is aligned for a header and has room for FDS_MAX descriptors, of which `fds.len()` are
+            // written.
+            unsafe {
+                let first = libc::CMSG_FIRSTHDR(&raw const message);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+                let data = libc::CMSG_DATA(first).cast::<libc::c_int>();
+                for (n, fd) in fds.iter().enumerate() {
+                    data.add(n).write_unaligned(fd.as_raw_fd());
+                }
+            }
+        }
+        // SAFETY: `message` describes `packet` and `control`, which outlive the call.
+        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        if sent < 0 { Err(CallError { call: "sendmsg", errno: Errno::last() }) } else { Ok(()) }
+    }
+
+    /// Takes the next packet, if one waits. One that is longer than `packet` gives more bytes than that has.
+    pub(super) fn recv(&self, packet: &mut [u8]) -> Result<Received, CallError> {
+        match self.recv_once(packet) {
+            // The peer closed with something unread: what it sent before comes after this.
+            Err(CallError { errno: Errno(libc::ECONNRESET), .. }) => self.recv_once(packet),
+            result => result,
+        }
+    }
+
+    fn recv_once(&self, packet: &mut [u8]) -> Result<Received, CallError> {
+        let mut part = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() };
+        let mut control = ControlBuffer::default();
+        let mut message = header(&mut part);
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = size_of::<ControlBuffer>();
+        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC;
+        // SAFETY: `message` describes `packet` and `control`, both ours for the length of the call.
+        let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, flags) };
+        let Ok(got) = usize::try_from(got) else {
+            return match Errno::last() {
+                Errno(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
+                errno => Err(CallError { call: "recvmsg", errno }),
+            };
+        };
+        // SAFETY: the kernel has filled `control` as `message` says.
+        let fds = unsafe { take_fds(&message) };
+        if message.msg_flags & libc::MSG_CTRUNC != 0 {
+            // Descriptors that there was no room for: in the buffer, or in our table of open files.
+            return Err(CallError { call: "recvmsg(SCM_RIGHTS)", errno: Errno(libc::EMFILE) });
+        }
+        Ok(if got == 0 { Received::End } else { Received::Packet(got, fds) })
+    }
+
+    /// Tells the peer that nothing more will come or be taken.
+    pub(super) fn shutdown(&self) -> Result<(), CallError> {
+        // SAFETY: a call on our own descriptor.
+        check("shutdown", || unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR) })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The descriptors in a received message, all of them, so that none is leaked.
+///
+/// # Safety
+/// `message` was filled by `recvmsg`, and its control buffer is still there.
+unsafe fn take_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    // SAFETY: the macros walk what the kernel wrote (caller).
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: null, or a header the kernel wrote.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        if entry.cmsg_level == libc::SOL_SOCKET && entry.cmsg_type == libc::SCM_RIGHTS {
+            // SAFETY: plain arithmetic, and the data of a header the kernel wrote.
+            let (empty, data) = unsafe { (libc::CMSG_LEN(0) as usize, libc::CMSG_DATA(at).cast::<libc::c_int>()) };
+            for n in 0..(entry.cmsg_len - empty) / size_of::<libc::c_int>() {
+                // SAFETY: one of the descriptors the kernel has just made for us; each is taken once.
+                fds.push(unsafe { OwnedFd::from_raw_fd(data.add(n).read_unaligned()) });
+            }
+        }
+        // SAFETY: as above.
+        at = unsafe { libc::CMSG_NXTHDR(message, at) };
+    }
+    fds
+}
+
+/// Room for [`FDS_MAX`] descriptors and their header.
+#[derive(Default)]
+#[repr(C, align(8))]
+struct ControlBuffer([u8; 24]);
+
+// SAFETY: plain arithmetic.
+const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 24);
+
+fn header(part: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = part;
+    message.msg_iovlen = 1;
+    message
+}
+
+/// The address of a socket; the length says where an abstract name ends.
+fn address(name: &Name) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: all zeroes is a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = name.socket_name();
+    for (to, from) in address.sun_path.iter_mut().zip(&bytes) {
+        *to = *from as libc::c_char;
+    }
+    // A path counts with its final zero.
+    let end = usize::from(name.path().is_some());
+    (address, (mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len() + end) as libc::socklen_t)
+}
+
+fn own<T>(fd: libc::c_int, call: &'static str, wrap: impl FnOnce(libc::c_int) -> T) -> Result<T, CallError> {
+    if fd < 0 { Err(CallError { call, errno: Errno::last() }) } else { Ok(wrap(fd)) }
+}
+
+/// Clients that may wait in the kernel.
+const BACKLOG: libc::c_int = 1_024;
+
+/// An epoll set: which of many sockets have something to be read, or have lost their peer.
+pub(super) struct Poller(OwnedFd);
+
+/// Sockets told in one go.
+pub(super) const READY_MAX: usize = 32;
+
+impl Poller {
+    pub(super) fn new() -> Result<Self, CallError> {
+        // SAFETY: takes a number and returns one.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        // SAFETY: a fresh descriptor that nobody else owns.
+        own(fd, "epoll_create1", |fd| Poller(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Watches `socket`, to be told as `token`. Ends by itself when the socket is closed.
+    pub(super) fn add(&self, socket: &Socket, token: u64) -> Result<(), CallError> {
+        self.control(libc::EPOLL_CTL_ADD, socket, token)
+    }
+
+    /// Gives a watched socket another token.
+    pub(super) fn rename(&self, socket: &Socket, token: u64) -> Result<(), CallError> {
+        self.control(libc::EPOLL_CTL_MOD, socket, token)
+    }
+
+    /// Stops to watch a socket; one that is not watched stays so.
+    pub(super) fn remove(&self, socket: &Socket) {
+        // The only failure is that it is not there.
+        let _ = self.control(libc::EPOLL_CTL_DEL, socket, 0);
+    }
+
+    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64) -> Result<(), CallError> {
+        let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32, u64: token };
+        // SAFETY: both descriptors are open, and the event is ours.
+        check("epoll_ctl", || unsafe {
+            libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.0.as_raw_fd(), &raw mut event)
+        })
+    }
+
+    /// The tokens of sockets that are ready now; writes them to `tokens` and gives their number.
+    pub(super) fn ready(&self, tokens: &mut [u64; READY_MAX]) -> Result<usize, CallError> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; READY_MAX];
+        // SAFETY: `events` is ours and as long as we say.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), READY_MAX as libc::c_int, 0) };
+        let Ok(count) = usize::try_from(count) else {
+            return match Errno::last() {
+                Errno(libc::EINTR) => Ok(0),
+                errno => Err(CallError { call: "epoll_wait", errno }),
+            };
+        };
+        for (token, event) in tokens.iter_mut().zip(&events[..count]) {
+            *token = event.u64;
+        }
+        Ok(count)
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,398 @@
+//! Two links in one process: what one sends the other gets, and what a hostile one writes does no harm.
+
+use spinwire_core::config::{Config, Mode, Sizing};
+use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, RecvWr, SendWr, WcStatus};
+use spinwire_core::id::{ConnId, WorkId, WorkKind};
+use spinwire_core::pool::{Direction, Pool, PoolSlot};
+
+use super::fabric::ShmFabric;
+use super::layout::Geometry;
+use super::local::LocalMemory;
+use super::memory::{OwnMemory, PeerMemory};
+use super::receiver::Lie;
+use super::slot::{self, Body, Word};
+use crate::mem::{Arena, ArenaConfig, PageKind, PagePolicy};
+
+const DEPTH: u32 = 4;
+
+fn config(message_bytes_max: u32) -> Config {
+    Config {
+        mode: Mode::Spinwire,
+        depth: DEPTH,
+        message_bytes_max,
+        inline_bytes_max: 0,
+        timeouts: Default::default(),
+        retry: Default::default(),
+        keepalive: None,
+        seed: 0,
+    }
+}
+
+fn conn() -> ConnId {
+    ConnId::from_bits(1 << 16).unwrap()
+}
+
+/// One process's arena: `count` buffers of `room` bytes, and a guard behind each.
+struct Side {
+    arena: Arena,
+    room: usize,
+}
+
+const GUARD: usize = 128;
+
+impl Side {
+    fn new(room: usize, count: usize) -> Self {
+        let pages = PagePolicy::new([PageKind::Small]).unwrap();
+        let bytes = (room + GUARD) * count;
+        Side { arena: Arena::allocate(&ArenaConfig { bytes, pages, ..ArenaConfig::default() }).unwrap(), room }
+    }
+
+    /// A fabric with one link, and leases for all buffers.
+    fn fabric(&mut self, count: usize) -> (ShmFabric<'_>, Vec<spinwire_core::pool::Lease>, *mut u8) {
+        let (room, stride) = (self.room as u32, (self.room + GUARD) as u32);
+        let (local, bytes) = LocalMemory::split(&mut self.arena);
+        bytes.fill(0xee);
+        let base = bytes.as_mut_ptr();
+        let mut slots = vec![PoolSlot::default(); count];
+        let mut pool = Pool::new(Direction::Recv, bytes, 0, (room, stride), &mut slots).unwrap();
+        let mut leases = Vec::new();
+        while let Some(buf) = pool.take() {
+            leases.push(pool.lend(buf, conn()));
+        }
+        leases.sort_by_key(spinwire_core::pool::Lease::offset);
+        let mut fabric = ShmFabric::new(local, &config(room), 1, false);
+        fabric.open(conn()).unwrap();
+        (fabric, leases, base)
+    }
+}
+
+fn recv_chain(leases: Vec<spinwire_core::pool::Lease>) -> Vec<RecvWr> {
+    let work = |(n, buf)| RecvWr { wr_id: WorkId::new(conn(), WorkKind::Recv, n as u32), buf };
+    leases.into_iter().enumerate().map(work).collect()
+}
+
+/// Joins two fabrics: each maps the other's segment.
+fn join(a: &mut ShmFabric<'_>, b: &mut ShmFabric<'_>) {
+    give(a, b);
+    give(b, a);
+}
+
+fn give(from: &mut ShmFabric<'_>, to: &mut ShmFabric<'_>) {
+    let geometry = from.geometry();
+    let memory = PeerMemory::map(from.take_fd(conn()).unwrap(), geometry.bytes()).unwrap();
+    to.attach(conn(), memory, geometry).unwrap();
+}
+
+fn poll(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
+    let mut batch = Batch::new();
+    fabric.poll_recv(&mut batch);
+    batch.into_iter().collect()
+}
+
+fn done(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
+    let mut batch = Batch::new();
+    fabric.poll_send(&mut batch);
+    batch.into_iter().collect()
+}
+
+fn send(n: u32, buf: spinwire_core::pool::Lease, len: u32) -> SendWr {
+    let wr_id = WorkId::new(conn(), WorkKind::Send, n);
+    SendWr { wr_id, buf: Some(buf), len, imm: Some(n), signaled: true, inline: false }
+}
+
+#[test]
+fn messages_of_every_kind_of_length_arrive_whole_and_are_then_confirmed() {
+    const ROOM: usize = 70_000;
+    for len in [0_u32, 1, 8, 56, 57, 120, 121, 4_096, 16_384, 16_385, 70_000] {
+        let (mut left, mut right) = (Side::new(ROOM, 2), Side::new(ROOM, 2));
+        let (mut a, mut from, source) = left.fabric(2);
+        let (mut b, to, target) = right.fabric(2);
+        join(&mut a, &mut b);
+        b.post_recv(conn(), &recv_chain(to)).unwrap();
+        for at in 0..len as usize {
+            // SAFETY: inside the first buffer of our own arena.
+            unsafe { source.add(at).write(at as u8 ^ 0x5a) };
+        }
+        a.post_send(conn(), (&[send(7, from.remove(0), len)], &[])).unwrap();
+        assert_eq!(done(&mut a), [], "the peer has not taken it");
+        let got = (0..10).find_map(|_| poll(&mut b).pop()).expect("it arrives in a few polls");
+        assert_eq!(got.outcome, Outcome::Done { bytes: len, imm: Some(7) });
+        // SAFETY: inside our own arena.
+        let bytes = unsafe { std::slice::from_raw_parts(target, ROOM + GUARD) };
+        assert!((0..len as usize).all(|at| bytes[at] == at as u8 ^ 0x5a), "length {len}");
+        assert!(bytes[len as usize..].iter().all(|&byte| byte == 0xee), "length {len}");
+        assert_eq!(poll(&mut b), [], "it comes once");
+        assert_eq!(done(&mut a).len(), 1, "confirmed by the counter, for there was no answer");
+    }
+}
+
+#[test]
+fn an_acknowledgement_may_be_older_than_what_is_known() {
+    let (mut left, mut right) = (Side::new(64, 6), Side::new(64, 6));
+    let (mut a, from, _) = left.fabric(6);
+    let (mut b, to, _) = right.fabric(6);
+    join(&mut a, &mut b);
+    let (mut from, mut to) = (from.into_iter(), to.into_iter());
+    a.post_recv(conn(), &recv_chain(from.by_ref().take(2).collect())).unwrap();
+    b.post_recv(conn(), &recv_chain(to.by_ref().take(4).collect())).unwrap();
+    let post = |from: &mut ShmFabric<'_>, n, buf| from.post_send(conn(), (&[send(n, buf, 5)], &[])).unwrap();
+    // An answer that says "1 taken" lies in the ring while the counter already says "2 taken".
+    post(&mut a, 0, from.next().unwrap());
+    assert_eq!(poll(&mut b).len(), 1);
+    post(&mut b, 0, to.next().unwrap());
+    post(&mut a, 1, from.next().unwrap());
+    assert_eq!(poll(&mut b).len(), 1);
+    assert_eq!(poll(&mut b), [], "this poll tells the counter");
+    assert_eq!(done(&mut a).len(), 2);
+    let got = poll(&mut a);
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].outcome, Outcome::Done { bytes: 5, imm: Some(0) });
+}
+
+#[test]
+fn what_arrived_before_the_end_comes_out_before_what_is_flushed() {
+    let (mut left, mut right) = (Side::new(200, 6), Side::new(200, 6));
+    let (mut a, from, _) = left.fabric(6);
+    let (mut b, to, _) = right.fabric(6);
+    join(&mut a, &mut b);
+    b.post_recv(conn(), &recv_chain(to)).unwrap();
+    let sends: Vec<_> = from.into_iter().take(4).enumerate().map(|(n, buf)| send(n as u32, buf, 150)).collect();
+    a.post_send(conn(), (&sends, &[])).unwrap();
+    // The sender goes, with its memory; the receiver learns of it before it has looked.
+    drop(a);
+    b.disconnect(conn());
+    let all = poll(&mut b);
+    let flushed = |c: &Completion| c.outcome == Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
+    assert_eq!(all.len(), 6);
+    for (n, completion) in all[..4].iter().enumerate() {
+        assert_eq!(completion.outcome, Outcome::Done { bytes: 150, imm: Some(n as u32) });
+    }
+    assert!(all[4..].iter().all(flushed));
+}
+
+#[test]
+fn a_message_that_is_not_whole_is_never_delivered() {
+    let (mut left, mut right) = (Side::new(300_000, 1), Side::new(300_000, 1));
+    let (mut a, mut from, _) = left.fabric(1);
+    let (mut b, to, _) = right.fabric(1);
+    join(&mut a, &mut b);
+    b.post_recv(conn(), &recv_chain(to)).unwrap();
+    // More parts than the ring has slots: the rest would be written when the peer has taken the first.
+    a.post_send(conn(), (&[send(1, from.remove(0), 300_000)], &[])).unwrap();
+    drop(a);
+    b.disconnect(conn());
+    let all: Vec<_> = (0..5).flat_map(|_| poll(&mut b)).collect();
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].outcome, Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 });
+}
+
+#[test]
+fn posted_work_comes_back_flushed_in_both_directions() {
+    let (mut left, mut right) = (Side::new(64, 6), Side::new(64, 6));
+    let (mut a, mut leases, _) = left.fabric(6);
+    let (mut b, _, _) = right.fabric(6);
+    join(&mut a, &mut b);
+    let sends: Vec<_> = leases.split_off(2).into_iter().enumerate().map(|(n, buf)| send(n as u32, buf, 9)).collect();
+    a.post_recv(conn(), &recv_chain(leases)).unwrap();
+    a.post_send(conn(), (&sends[..1], &sends[1..])).unwrap();
+    a.disconnect(conn());
+    assert_eq!((poll(&mut a).len(), done(&mut a).len()), (2, 4));
+    assert_eq!((poll(&mut a), done(&mut a)), (vec![], vec![]), "each once");
+    a.close(conn());
+    assert_eq!(a.post_recv(conn(), &[]).unwrap_err().errno, libc::ENOTCONN);
+    assert_eq!(a.qp_num(conn()), None);
+}
+
+/// A peer that writes what it likes into its own segment.
+struct Hostile {
+    memory: OwnMemory,
+    geometry: Geometry,
+    sent: u32,
+}
+
+impl Hostile {
+    fn attached_to(fabric: &mut ShmFabric<'_>) -> Self {
+        let geometry = fabric.geometry();
+        let mut memory = OwnMemory::new(geometry.bytes(), false).unwrap();
+        let peer = PeerMemory::map(memory.take_fd().unwrap(), geometry.bytes()).unwrap();
+        fabric.attach(conn(), peer, geometry).unwrap();
+        Hostile { memory, geometry, sent: 0 }
+    }
+
+    fn put(&mut self, word: Word, lengths: u64) {
+        // SAFETY: a slot of our own memory, and the word behind its first.
+        unsafe {
+            let at = self.memory.base().as_ptr().add(self.geometry.slot(self.sent));
+            at.add(8).cast::<u64>().write(lengths);
+            slot::store(at, word);
+        }
+        self.sent += 1;
+    }
+}
+
+const ROOM: usize = 5_000;
+
+/// What a fabric with posted receives of 5,000 bytes makes of one hostile descriptor, and what is left of its buffers.
+fn meets(word: impl Fn(bool) -> Word, lengths: u64) -> Vec<Completion> {
+    let mut side = Side::new(ROOM, 6);
+    let (mut fabric, leases, base) = side.fabric(6);
+    let mut peer = Hostile::attached_to(&mut fabric);
+    fabric.post_recv(conn(), &recv_chain(leases)).unwrap();
+    peer.put(word(true), lengths);
+    let got = poll(&mut fabric);
+    // SAFETY: our own arena.
+    let bytes = unsafe { std::slice::from_raw_parts(base, (ROOM + GUARD) * 6) };
+    for (n, buffer) in bytes.chunks(ROOM + GUARD).enumerate() {
+        assert!(n == 0 || buffer.iter().all(|&byte| byte == 0xee), "only the first buffer may be written");
+        assert!(buffer[ROOM..].iter().all(|&byte| byte == 0xee), "nothing past a buffer may be written");
+    }
+    got
+}
+
+fn lie(got: &[Completion]) -> u32 {
+    assert_eq!(got.len(), 6, "the first receive says why, the others are flushed");
+    match got[0].outcome {
+        Outcome::Failed { status, vendor } if status == Lie::STATUS => vendor,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn lengths_and_bits_from_the_peer_are_checked_before_they_are_used() {
+    let chunk = |phase| Word::new(phase, Body::Chunk, Some(1), 0);
+    let pair = |part: u32, total: u32| u64::from(total) << 32 | u64::from(part);
+    let chunk_bytes = Geometry::of(&config(ROOM as u32)).chunk_bytes();
+    for (part, total) in [(0, 0), (0, 64), (chunk_bytes + 1, 70_000), (u32::MAX, u32::MAX), (65, 64), (1, 0)] {
+        assert_eq!(lie(&meets(chunk, pair(part, total))), Lie::Length as u32, "{part} of {total}");
+    }
+    for len in [121, 127] {
+        // 120 is the most that `Word::new` makes of good numbers; the bits of others are added here.
+        let got = meets(|phase| Word::new(phase, Body::Inline(len), None, 0), 0);
+        assert_eq!(lie(&got), Lie::Descriptor as u32);
+    }
+    for consumed in [1, 7, 1_000, super::slot::ACK_MASK / 2] {
+        let got = meets(|phase| Word::new(phase, Body::Inline(0), None, consumed), 0);
+        assert_eq!(lie(&got), Lie::Acknowledgement as u32, "nothing was sent that could be acknowledged");
+    }
+}
+
+#[test]
+fn a_message_longer_than_the_buffer_is_reported_with_its_length_and_not_copied() {
+    for (part, total) in [(64_u32, ROOM as u32 + 1), (4_096, u32::MAX)] {
+        let got = meets(|phase| Word::new(phase, Body::Chunk, Some(3), 0), u64::from(total) << 32 | u64::from(part));
+        assert_eq!(got[0].outcome, Outcome::Done { bytes: total, imm: Some(3) }, "the engine names both numbers");
+        assert!(got[1..].iter().all(|c| matches!(c.outcome, Outcome::Failed { .. })), "and nothing follows");
+    }
+}
+
+#[test]
+fn parts_of_two_messages_cannot_be_mixed() {
+    let mut side = Side::new(ROOM, 6);
+    let (mut fabric, leases, _) = side.fabric(6);
+    let mut peer = Hostile::attached_to(&mut fabric);
+    fabric.post_recv(conn(), &recv_chain(leases)).unwrap();
+    let half = 4_000_u64 << 32 | 2_000;
+    peer.put(Word::new(true, Body::Chunk, None, 0), half);
+    assert_eq!(poll(&mut fabric), []);
+    peer.put(Word::new(true, Body::Inline(5), None, 0), 0);
+    assert_eq!(lie(&poll(&mut fabric)), Lie::Order as u32);
+}
+
+#[test]
+fn whatever_a_peer_writes_nothing_is_touched_but_posted_buffers() {
+    let seed = 0x5eed_u64;
+    let mut state = seed;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut completed = 0;
+    for round in 0..2_000 {
+        let mut side = Side::new(600, 6);
+        let (mut fabric, leases, base) = side.fabric(6);
+        let mut peer = Hostile::attached_to(&mut fabric);
+        fabric.post_recv(conn(), &recv_chain(leases)).unwrap();
+        for _ in 0..peer.geometry.slots() {
+            let phase = random() % 8 != 0;
+            let body = if random() % 2 == 0 { Body::Chunk } else { Body::Inline((random() % 128) as u32) };
+            let ack = if random() % 16 == 0 { random() as u32 } else { 0 };
+            let small = ((random() % 700) << 32) | (random() % 700);
+            peer.put(Word::new(phase, body, Some(1), ack), if random() % 4 == 0 { random() } else { small });
+        }
+        for _ in 0..20 {
+            completed += poll(&mut fabric).len();
+        }
+        // SAFETY: our own arena.
+        let bytes = unsafe { std::slice::from_raw_parts(base, (600 + GUARD) * 6) };
+        for buffer in bytes.chunks(600 + GUARD) {
+            assert!(buffer[600..].iter().all(|&byte| byte == 0xee), "round {round} of seed {seed:#x}");
+        }
+    }
+    assert!(completed > 4_000, "most rounds end in a fault, which completes every receive: {completed}");
+}
+
+#[test]
+fn memory_that_could_end_this_process_is_not_mapped() {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    let make = |bytes: i64, fill: bool, seals: i32| {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: fresh descriptors of our own, and no memory.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"test".as_ptr(), flags)) };
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(libc::ftruncate(fd.as_raw_fd(), bytes), 0);
+            assert!(!fill || libc::fallocate(fd.as_raw_fd(), 0, 0, bytes) == 0);
+            assert_eq!(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals), 0);
+        }
+        fd
+    };
+    let all = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+    let why = |fd, bytes| PeerMemory::map(fd, bytes).err().map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(why(make(8_192, true, all), 8_000), "");
+    for missing in [libc::F_SEAL_SHRINK, libc::F_SEAL_GROW, libc::F_SEAL_FUTURE_WRITE] {
+        assert!(why(make(8_192, true, all & !missing), 8_000).contains("sealed"));
+    }
+    assert!(why(make(8_192, true, all), 9_000).contains("size"));
+    assert!(why(make(1 << 20, true, all), 8_000).contains("size"), "no more is mapped than was said");
+    assert!(why(make(8_192, false, all), 8_000).contains("present"));
+    let file = std::fs::File::open("/dev/zero").unwrap();
+    assert!(why(file.into(), 8_000).contains("memfd"));
+}
+
+#[test]
+fn nobody_but_its_maker_can_write_a_segment_or_take_its_pages() {
+    use std::os::fd::AsRawFd;
+    let mut memory = OwnMemory::new(8_192, false).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping, which is refused; calls on our own descriptor.
+    unsafe {
+        let map = libc::mmap(std::ptr::null_mut(), 8_192, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0);
+        assert_eq!(map, libc::MAP_FAILED);
+        assert_eq!(libc::ftruncate(fd.as_raw_fd(), 0), -1);
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        assert_eq!(libc::fallocate(fd.as_raw_fd(), hole, 0, 4_096), -1);
+        assert_eq!(libc::madvise(memory.base().as_ptr().cast(), 4_096, libc::MADV_REMOVE), -1);
+    }
+}
+
+#[test]
+fn pages_of_2_mib_are_used_where_they_can_be_had_and_else_small_ones() {
+    let pool = crate::mem::PagePool::of(PageKind::TwoMib).map_or(0, |pool| pool.free);
+    let memory = OwnMemory::new(2 << 20, true).unwrap();
+    // Others may use the pool at the same time, so a page that was free may be gone.
+    assert!(pool > 0 || memory.kind() == PageKind::Small);
+    assert_eq!(memory.len(), 2 << 20);
+    let too_many = (pool as usize + 8) * (2 << 20);
+    assert_eq!(OwnMemory::new(too_many, true).unwrap().kind(), PageKind::Small);
+}
+
+#[test]
+fn the_sizes_of_a_window_fit_the_ring() {
+    for depth in [1, 4, 32, 1_000] {
+        let config = Config { depth, ..config(64) };
+        assert!(Geometry::of(&config).slots() >= Sizing::of(depth).recv_posted, "depth {depth}");
+    }
+}

@@ -1,0 +1,149 @@
+//! The packets of the handshake.
+//!
+//! ```text
+//!  0       4         5      6        7   8       12            16     20
+//!  | "SPSM" | version | kind | length | 0 | slots | chunk bytes | code | private data, `length` bytes |
+//! ```
+//!
+//! Numbers are little-endian. A request and an accept carry two descriptors, the segment and the pulse of their sender.
+//! The first eight bytes keep their meaning in every version.
+
+use spinwire_core::cm::event::PrivateData;
+use spinwire_core::config::CONNECT_PRIVATE_DATA_MAX;
+
+use super::layout::Geometry;
+
+/// The version of the handshake and of what lies in shared memory.
+pub(super) const VERSION: u8 = 1;
+
+/// The longest packet.
+pub(super) const PACKET_MAX: usize = HEADER_BYTES + CONNECT_PRIVATE_DATA_MAX;
+
+/// A packet, written.
+pub(super) type Encoded = heapless::Vec<u8, PACKET_MAX>;
+
+/// A packet, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Packet {
+    /// A client asks, and says how its segment is laid out.
+    Request(Geometry, PrivateData),
+    /// The server takes it, and says the same of its own.
+    Accept(Geometry, PrivateData),
+    /// The server does not take it; the code is that of an InfiniBand refusal.
+    Reject(i32, PrivateData),
+    /// The client has mapped the server's segment: the connection is up.
+    Ready,
+}
+
+/// A packet that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketError {
+    /// Not ours.
+    NotSpinwire,
+    /// Of another version.
+    Version(u8),
+    /// Ours, and nonsense.
+    Malformed,
+}
+
+impl Packet {
+    /// The bytes. Private data beyond [`CONNECT_PRIVATE_DATA_MAX`] is cut off.
+    pub(super) fn encode(&self) -> Encoded {
+        let none = PrivateData::new();
+        let (kind, geometry, code, data) = match self {
+            Packet::Request(geometry, data) => (1, Some(geometry), 0, data),
+            Packet::Accept(geometry, data) => (2, Some(geometry), 0, data),
+            Packet::Reject(code, data) => (3, None, *code, data),
+            Packet::Ready => (4, None, 0, &none),
+        };
+        let data = &data[..data.len().min(CONNECT_PRIVATE_DATA_MAX)];
+        let (slots, chunk) = geometry.map_or((0, 0), |geometry| (geometry.slots(), geometry.chunk_bytes()));
+        let mut out = Encoded::new();
+        out.extend(MAGIC.into_iter().chain([VERSION, kind, data.len() as u8, 0]));
+        out.extend([slots, chunk, code as u32].into_iter().flat_map(u32::to_le_bytes));
+        out.extend(data.iter().copied());
+        out
+    }
+
+    /// Reads what a peer sent.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
+        let start = bytes.get(..8).filter(|start| start[..4] == MAGIC).ok_or(PacketError::NotSpinwire)?;
+        let (version, kind, len) = (start[4], start[5], start[6] as usize);
+        if version != VERSION {
+            return Err(PacketError::Version(version));
+        }
+        if bytes.len() != HEADER_BYTES + len || len > CONNECT_PRIVATE_DATA_MAX {
+            return Err(PacketError::Malformed);
+        }
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let geometry = Geometry::checked(word(8), word(12)).ok_or(PacketError::Malformed);
+        let data = PrivateData::from_slice(&bytes[HEADER_BYTES..]).map_err(|_| PacketError::Malformed)?;
+        match kind {
+            1 => Ok(Packet::Request(geometry?, data)),
+            2 => Ok(Packet::Accept(geometry?, data)),
+            3 => Ok(Packet::Reject(word(16) as i32, data)),
+            4 => Ok(Packet::Ready),
+            _ => Err(PacketError::Malformed),
+        }
+    }
+}
+
+const MAGIC: [u8; 4] = *b"SPSM";
+const HEADER_BYTES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> [Packet; 4] {
+        let geometry = Geometry::checked(64, 4_096).unwrap();
+        let data = PrivateData::from_slice(&[7; 56]).unwrap();
+        let empty = PrivateData::new();
+        [
+            Packet::Request(geometry, data.clone()),
+            Packet::Accept(geometry, empty),
+            Packet::Reject(-3, data),
+            Packet::Ready,
+        ]
+    }
+
+    #[test]
+    fn every_packet_arrives_as_it_was_sent() {
+        for packet in all() {
+            assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+        }
+    }
+
+    #[test]
+    fn a_packet_cut_or_stretched_at_any_byte_is_refused() {
+        for packet in all() {
+            let bytes = packet.encode();
+            for len in 0..bytes.len() {
+                assert!(Packet::decode(&bytes[..len]).is_err(), "{len} bytes of {packet:?}");
+            }
+            let mut longer = bytes.to_vec();
+            longer.push(0);
+            assert_eq!(Packet::decode(&longer), Err(PacketError::Malformed));
+        }
+    }
+
+    #[test]
+    fn every_value_of_every_byte_is_read_or_refused() {
+        for packet in all() {
+            let bytes = packet.encode();
+            for at in 0..bytes.len() {
+                for value in 0..=u8::MAX {
+                    let mut changed = bytes.clone();
+                    changed[at] = value;
+                    if let Ok(Packet::Request(geometry, _) | Packet::Accept(geometry, _)) = Packet::decode(&changed) {
+                        let (slots, chunk) = (geometry.slots(), geometry.chunk_bytes());
+                        assert_eq!(Geometry::checked(slots, chunk), Some(geometry));
+                    }
+                }
+            }
+        }
+        let mut other = Packet::Ready.encode();
+        other[4] = 9;
+        assert_eq!(Packet::decode(&other), Err(PacketError::Version(9)));
+    }
+}
