@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::fabric::{alone, cpu, shm_name};
 use common::{lab_addresses, port};
 use spinwire::echo::EchoServer;
 use spinwire::load::{Extent, Pace};
@@ -16,7 +17,8 @@ use spinwire::ping::{Pinger, Plan};
 use spinwire::signals::Stop;
 use spinwire_core::time::Nanos;
 use spinwire_linux::cm::Endpoint;
-use spinwire_linux::runtime::{Options, Role, Setup};
+use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Transport};
+use spinwire_linux::shm::{Name, Users};
 use spinwire_linux::verbs::Size;
 
 /// Counts, for each thread by itself, what it allocates and frees.
@@ -76,10 +78,49 @@ struct Marks {
 fn twenty_thousand_messages_allocate_nothing_on_either_side() {
     let (server, client) = lab_addresses();
     let server = SocketAddr::new(server, port());
+    both_sides(
+        |marks| {
+            let mut setup = Setup::new(&Options::on_core(0), Role::Listen(server)).unwrap();
+            serve(setup.start().unwrap(), marks);
+        },
+        |marks| {
+            let role = Role::Connect(Endpoint { target: server, source: Some(SocketAddr::new(client, 0)) });
+            let mut setup = Setup::new(&client_options(1), role).unwrap();
+            ping(setup.start().unwrap(), marks);
+        },
+    );
+}
+
+#[test]
+fn twenty_thousand_messages_over_shared_memory_allocate_nothing_on_either_side() {
+    let _turn = alone();
+    let name: Name = shm_name().parse().unwrap();
+    both_sides(
+        |marks| {
+            let role = ShmRole::Listen(name.clone(), Users::default());
+            let mut setup = ShmSetup::new(&Options::on_core(cpu(0)), role).unwrap();
+            serve(setup.start().unwrap(), marks);
+        },
+        |marks| {
+            let role = ShmRole::Connect(name.clone(), Users::default());
+            let mut setup = ShmSetup::new(&client_options(cpu(1)), role).unwrap();
+            ping(setup.start().unwrap(), marks);
+        },
+    );
+}
+
+fn both_sides(server: impl FnOnce(&Marks) + Send, client: impl FnOnce(&Marks) + Send) {
     let marks = Marks::default();
     std::thread::scope(|threads| {
-        let serving = threads.spawn(|| serve(server, &marks));
-        let asking = threads.spawn(|| ping(server, SocketAddr::new(client, 0), &marks));
+        let serving = threads.spawn(|| server(&marks));
+        let asking = threads.spawn(|| {
+            let begun = Instant::now();
+            while !marks.listening.load(Ordering::Acquire) {
+                assert!(begun.elapsed() < Duration::from_secs(30), "the server does not listen");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            client(&marks);
+        });
         let asked = asking.join();
         // Also when the client failed: the server must not wait for it.
         for mark in [&marks.warm, &marks.enough, &marks.done] {
@@ -90,9 +131,11 @@ fn twenty_thousand_messages_allocate_nothing_on_either_side() {
     });
 }
 
-fn serve(address: SocketAddr, marks: &Marks) {
-    let mut setup = Setup::new(&Options::on_core(0), Role::Listen(address)).unwrap();
-    let mut reactor = setup.start().unwrap();
+fn client_options(cpu: u32) -> Options {
+    Options { connections: 8, depth: Size::Asked(8), message_bytes_max: 64, ..Options::on_core(cpu) }
+}
+
+fn serve<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks) {
     let mut server = EchoServer::new(64, Stop::default(), None);
     marks.listening.store(true, Ordering::Release);
     reactor.run(&mut server, |_| marks.warm.load(Ordering::Acquire)).unwrap();
@@ -105,12 +148,7 @@ fn serve(address: SocketAddr, marks: &Marks) {
     reactor.close(&mut server).unwrap();
 }
 
-fn ping(target: SocketAddr, source: SocketAddr, marks: &Marks) {
-    let begun = Instant::now();
-    while !marks.listening.load(Ordering::Acquire) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the server does not listen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks) {
     let plan = Plan {
         connections: 8,
         depth: 8,
@@ -122,9 +160,6 @@ fn ping(target: SocketAddr, source: SocketAddr, marks: &Marks) {
         raw: false,
         timeout: Nanos::from_secs(20),
     };
-    let options = Options { connections: 8, depth: Size::Asked(8), message_bytes_max: 64, ..Options::on_core(1) };
-    let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source: Some(source) })).unwrap();
-    let mut reactor = setup.start().unwrap();
     let mut pinger = Pinger::new(plan, Stop::default(), None);
     reactor.run(&mut pinger, |pinger| pinger.replies() >= 1_000 || pinger.is_done()).unwrap();
     marks.warm.store(true, Ordering::Release);

@@ -7,12 +7,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+pub mod fabric;
 
 /// The command under test.
 pub const SPINWIRE: &str = env!("CARGO_BIN_EXE_spinwire");
@@ -207,6 +210,8 @@ pub struct Server {
     pub process: Running,
     /// Where to connect to.
     pub url: String,
+    /// Held while the server needs a core for itself.
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Server {
@@ -222,7 +227,7 @@ impl Server {
         let url = url(address, port());
         let mut process = Running::spinwire(&format!("echo serve --listen {url} --core 0 {extra}"));
         process.wait_for("listening on", PATIENCE);
-        Self { process, url }
+        Self { process, url, _alone: None }
     }
 
     /// Stops it by SIGINT and asserts that it ends cleanly within 10 s.

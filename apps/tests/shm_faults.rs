@@ -1,0 +1,163 @@
+//! Shared memory when one side is killed or stopped: noticed, named, freed, and the next client just works.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::fabric::{Fabric, serve_at, shm_name};
+use common::{PATIENCE, Running, number};
+
+/// A peer's end is reported within this: the kernel tells it, so it takes no time of its own.
+const REPORT_LIMIT: Duration = Duration::from_millis(100);
+/// Kills in one test. The issue of the day is chance: each meets a burst at another place.
+const KILLS: usize = 10;
+
+/// The middle one: a machine that is busy with something else may be late once or twice.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn open_files(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+#[test]
+fn a_client_killed_in_a_burst_is_named_and_freed_and_the_next_one_connects_at_once() {
+    // One place only: the next client finds it free or is refused.
+    let mut server = Fabric::Shm.server("--connections-max 1 --message-max 64k");
+    let files = open_files(server.process.pid());
+    let mut times = Vec::new();
+    for round in 0..KILLS {
+        let size = ["64", "4k", "64k"][round % 3];
+        let mut client =
+            Fabric::Shm.start_ping(&server.url, &format!("--depth 32 --size {size} --seconds 60 --warmup 1"));
+        let pid = client.pid();
+        server.process.wait_for(&format!("process {pid} (user"), PATIENCE);
+        client.wait_for("connected", PATIENCE);
+        std::thread::sleep(Duration::from_millis(20 + 7 * round as u64));
+        client.signal("KILL");
+        let begun = Instant::now();
+        let line = server.process.wait_for(&format!("process {pid} (user"), PATIENCE);
+        times.push(begun.elapsed());
+        assert!(line.contains("left: the peer disconnected without a goodbye (process ended or killed)"), "{line}");
+        drop(client);
+    }
+    assert_eq!(open_files(server.process.pid()), files, "what belonged to the dead is released");
+    let (ended, report) = Fabric::Shm.ping(&server.url, "--count 1000 --verify");
+    ended.expect_code(0);
+    assert_eq!(number(&report, "messages"), 1_000);
+    server.stop();
+    assert!(median(times.clone()) < REPORT_LIMIT, "{times:?}");
+}
+
+#[test]
+fn a_client_names_the_server_that_was_killed_and_ends_with_1() {
+    let mut times = Vec::new();
+    for round in 0..KILLS / 2 {
+        let server = Fabric::Shm.server("--message-max 64k");
+        let pid = server.process.pid();
+        let size = ["64", "64k"][round % 2];
+        let mut client =
+            Fabric::Shm.start_ping(&server.url, &format!("--depth 32 --size {size} --seconds 60 --verify"));
+        client.wait_for("connected", PATIENCE);
+        std::thread::sleep(Duration::from_millis(20 + 7 * round as u64));
+        server.process.signal("KILL");
+        let begun = Instant::now();
+        let line = client.wait_for("was lost", PATIENCE);
+        times.push(begun.elapsed());
+        assert!(line.contains(&format!("connection 0 of 1 to process {pid} (user")), "{line}");
+        assert!(line.contains("disconnected without a goodbye"), "{line}");
+        client.finish(PATIENCE).expect_code(1);
+        // The name is free at once, and nothing of the dead is in the way.
+        let next = serve_at(&server.url, "");
+        drop(server);
+        next.process.signal("INT");
+        next.process.finish(PATIENCE).expect_code(0);
+    }
+    assert!(median(times.clone()) < REPORT_LIMIT, "{times:?}");
+}
+
+#[test]
+fn a_server_that_is_stopped_for_three_seconds_goes_on_as_if_nothing_had_been() {
+    let server = Fabric::Shm.server("");
+    let mut client =
+        Fabric::Shm.start_ping(&server.url, "--depth 8 --seconds 5 --warmup 1 --verify --timeout 30s --quiet --json -");
+    std::thread::sleep(Duration::from_millis(500));
+    server.process.signal("STOP");
+    std::thread::sleep(Duration::from_secs(3));
+    server.process.signal("CONT");
+    client.wait_for("\"result\": \"ok\"", PATIENCE);
+    client.finish(PATIENCE).expect_code(0).expect("\"outstanding\": 0");
+    let ended = server.stop().expect("1 served, 0 refused").expect("closed by the peer");
+    assert!(ended.output.lines().count() < 30, "one line for what happened, no flood:\n{}", ended.output);
+}
+
+#[test]
+fn a_client_that_is_stopped_while_it_connects_does_not_keep_others_out() {
+    let server = Fabric::Shm.server("--connections-max 2");
+    let stopped = Fabric::Shm.start_ping(&server.url, "--seconds 60 --timeout 30s");
+    std::thread::sleep(Duration::from_millis(300));
+    stopped.signal("STOP");
+    let (ended, _) = Fabric::Shm.ping(&server.url, "--count 1000 --verify");
+    ended.expect_code(0);
+    stopped.signal("CONT");
+    stopped.signal("INT");
+    stopped.finish(PATIENCE).expect_code(130);
+    server.stop();
+}
+
+#[test]
+fn killed_processes_leave_nothing_with_a_name() {
+    let named = || -> Vec<String> {
+        let list = |directory: &str| {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path().display().to_string()).filter(|path| path.contains("spinwire-shm"))
+        };
+        // The names of memfds would show here if they were files; abstract sockets are listed by the kernel.
+        list("/dev/shm").chain(list("/tmp")).collect()
+    };
+    let before = named();
+    let name = shm_name();
+    let socket = format!("@spinwire/{}", name.strip_prefix("shm://").unwrap());
+    let listed = || std::fs::read_to_string("/proc/net/unix").unwrap().contains(&socket);
+    let server = {
+        let _turn = common::fabric::alone();
+        let server = serve_at(&name, "");
+        let mut client = Fabric::Shm.start_ping(&name, "--depth 32 --seconds 60");
+        client.wait_for("connected", PATIENCE);
+        assert!(listed());
+        client.signal("KILL");
+        server
+    };
+    server.process.signal("KILL");
+    server.process.finish(PATIENCE);
+    assert!(!listed());
+    assert_eq!(named(), before);
+}
+
+#[test]
+fn a_peer_that_dies_between_connecting_and_asking_holds_nobody_up() {
+    let server = Fabric::Shm.server("--connections-max 1");
+    let socket = format!("\0spinwire/{}", server.url.strip_prefix("shm://").unwrap());
+    // A plain stream socket, and one of the right kind that says nothing.
+    let address = {
+        use std::os::linux::net::SocketAddrExt;
+        std::os::unix::net::SocketAddr::from_abstract_name(&socket[1..]).unwrap()
+    };
+    assert!(std::os::unix::net::UnixStream::connect_addr(&address).is_err(), "another kind of socket");
+    let (ended, _) = Fabric::Shm.ping(&server.url, "--count 100 --verify");
+    ended.expect_code(0);
+    server.stop();
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let begun = Instant::now();
+    Running::spinwire(&format!("echo ping {} --core {}", shm_name(), common::fabric::cpu(1)))
+        .finish(PATIENCE)
+        .expect_code(1)
+        .expect("nobody listens")
+        .expect("is the server running");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,269 @@
+//! Shared memory with many clients, with short ones, with long use: nothing is lost, nothing is left, nothing is asked of the
+//! kernel.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::fabric::{Fabric, alone, cpu, shm_name};
+use common::{PATIENCE, Running, SPINWIRE, scratch};
+use spinwire_core::cm::hello::Refusal;
+use spinwire_core::cm::reason::{CloseReason, CloseReport};
+use spinwire_core::id::{ConnId, EndpointId};
+use spinwire_core::turn::{Answer, Cx, Handler, SendError};
+use spinwire_linux::mem::{PageKind, PagePolicy};
+use spinwire_linux::runtime::{Idle, Options, ShmRole, ShmSetup};
+use spinwire_linux::shm::Users;
+use spinwire_linux::verbs::Size;
+
+/// A core that is shared with other threads of the test.
+fn options(cpu: u32, depth: u32) -> Options {
+    Options {
+        connections: 1,
+        depth: Size::Asked(depth),
+        message_bytes_max: 64,
+        pages: PagePolicy::new([PageKind::Small]).unwrap(),
+        idle: Idle::Block { after: Duration::ZERO, at_most: Duration::from_millis(1) },
+        ..Options::on_core(cpu)
+    }
+}
+
+/// Connects, sends `messages`, waits for as many replies if it is to, closes; again and again.
+struct Visitor {
+    rounds: u32,
+    messages: u32,
+    wait: bool,
+    sent: u32,
+    replies: u32,
+    live: bool,
+    ends: Vec<CloseReason>,
+}
+
+impl Visitor {
+    fn new(rounds: u32, messages: u32, wait: bool) -> Self {
+        let ends = Vec::with_capacity(rounds as usize);
+        Visitor { rounds, messages, wait, sent: 0, replies: 0, live: false, ends }
+    }
+
+    fn run(mut self, url: &str, cpu: u32, depth: u32, idle: Idle) -> Self {
+        let role = ShmRole::Connect(url.parse().unwrap(), Users::default());
+        let mut setup = ShmSetup::new(&Options { idle, ..options(cpu, depth) }, role).unwrap();
+        let begun = Instant::now();
+        let done = |visitor: &Self| !visitor.live && visitor.ends.len() == visitor.rounds as usize;
+        let mut reactor = setup.start().unwrap();
+        reactor.run(&mut self, |visitor| done(visitor) || begun.elapsed() > PATIENCE).unwrap();
+        assert!(done(&self), "{} of {} rounds in {PATIENCE:?}", self.ends.len(), self.rounds);
+        self
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        while self.sent < self.messages {
+            match cx.send(conn, &self.sent.to_le_bytes()) {
+                Ok(()) => self.sent += 1,
+                Err(SendError::WouldBlock) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        if !self.wait {
+            cx.close(conn);
+        }
+    }
+}
+
+impl Handler for Visitor {
+    fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
+        if !self.live && self.ends.len() < self.rounds as usize {
+            (self.live, self.sent, self.replies) = (true, 0, 0);
+            cx.connect(EndpointId(0)).unwrap();
+        }
+    }
+
+    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        self.send(cx, conn);
+    }
+
+    fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
+        self.send(cx, conn);
+    }
+
+    fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
+        assert_eq!(message, self.replies.to_le_bytes());
+        self.replies += 1;
+        if self.replies == self.messages {
+            cx.close(conn);
+        }
+        Answer::None
+    }
+
+    fn on_close(&mut self, _: &mut Cx<'_, '_>, _: ConnId, report: &CloseReport) {
+        self.live = false;
+        self.ends.push(report.reason);
+    }
+}
+
+#[test]
+fn of_128_clients_at_once_each_is_served_or_refused_with_the_size_of_the_table() {
+    const CLIENTS: usize = 128;
+    for places in [128, 127, 16] {
+        let server = Fabric::Shm.server(&format!("--connections-max {places} --depth 1 --message-max 64 --pages 4k"));
+        let barrier = Barrier::new(CLIENTS);
+        let (served, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..CLIENTS {
+                threads.spawn(|| {
+                    barrier.wait();
+                    let visitor = Visitor::new(1, 1, true).run(&server.url, cpu(1), 1, options(0, 1).idle);
+                    match visitor.ends[0] {
+                        CloseReason::Local if visitor.replies == 1 => served.fetch_add(1, Ordering::Relaxed),
+                        CloseReason::Refused(Refusal::TableFull { live, capacity }) => {
+                            assert_eq!((live, capacity), (places, places));
+                            refused.fetch_add(1, Ordering::Relaxed)
+                        }
+                        other => panic!("{other}, {} replies", visitor.replies),
+                    };
+                });
+            }
+        });
+        let (served, refused) = (served.into_inner(), refused.into_inner());
+        assert_eq!(served + refused, CLIENTS as u64);
+        assert!(served >= u64::from(places.min(CLIENTS as u32)) || refused > 0, "{served} of {places} places");
+        server.stop().expect(&format!("{served} served, {refused} refused"));
+    }
+}
+
+/// Counts the messages of each connection, which must come in order.
+#[derive(Default)]
+struct Counter {
+    /// By slot of the connection table.
+    next: [u32; 4],
+    visits: Vec<(u32, CloseReason)>,
+}
+
+impl Handler for Counter {
+    fn on_message(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
+        assert_eq!(message, self.next[conn.slot()].to_le_bytes(), "each once, in order");
+        self.next[conn.slot()] += 1;
+        Answer::None
+    }
+
+    fn on_close(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
+        self.visits.push((std::mem::take(&mut self.next[conn.slot()]), report.reason));
+    }
+}
+
+#[test]
+fn a_peer_that_sends_a_thousand_messages_and_closes_at_once_loses_none() {
+    const ROUNDS: u32 = 100;
+    let _turn = alone();
+    let url = shm_name();
+    let listening = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let counting = threads.spawn(|| {
+            let role = ShmRole::Listen(url.parse().unwrap(), Users::default());
+            // The next visit may begin before the last one is quite over here.
+            let options = Options { idle: Idle::Spin, connections: 4, ..options(cpu(0), 16) };
+            let mut setup = ShmSetup::new(&options, role).unwrap();
+            let mut reactor = setup.start().unwrap();
+            listening.store(true, Ordering::Release);
+            let (mut counter, begun) = (Counter::default(), Instant::now());
+            let done = |counter: &Counter| counter.visits.len() == ROUNDS as usize || begun.elapsed() > PATIENCE;
+            reactor.run(&mut counter, done).unwrap();
+            counter.visits
+        });
+        while !listening.load(Ordering::Acquire) && !counting.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let visitor = Visitor::new(ROUNDS, 1_000, false);
+        let visitor = threads.spawn(|| visitor.run(&url, cpu(1), 16, Idle::Spin)).join().unwrap();
+        assert!(visitor.ends.iter().all(|end| *end == CloseReason::Local), "{:?}", visitor.ends);
+        let visits = counting.join().unwrap();
+        assert_eq!(visits.len(), ROUNDS as usize);
+        assert!(visits.iter().all(|visit| *visit == (1_000, CloseReason::Peer)), "{visits:?}");
+    });
+}
+
+/// Open files, and kilobytes of memory (address space, resident), of a process.
+fn size_of(pid: u32) -> (usize, u64, u64) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let kib = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    (fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), kib("VmSize:"), kib("VmRSS:"))
+}
+
+#[test]
+fn a_thousand_connections_one_after_the_other_leave_nothing_behind() {
+    let server = Fabric::Shm.server("--connections-max 4 --quiet");
+    let pid = server.process.pid();
+    let round = |count| {
+        let visit = || Visitor::new(count, 10, true).run(&server.url, cpu(1), 4, Idle::Spin);
+        let visitor = std::thread::scope(|threads| threads.spawn(visit).join().unwrap());
+        assert!(visitor.ends.iter().all(|end| *end == CloseReason::Local));
+    };
+    round(50);
+    // The last disconnect may still be on its way.
+    std::thread::sleep(Duration::from_millis(100));
+    let (own, its) = (size_of(std::process::id()), size_of(pid));
+    round(1_000);
+    std::thread::sleep(Duration::from_millis(100));
+    for (before, after) in [(own, size_of(std::process::id())), (its, size_of(pid))] {
+        assert_eq!(after.0, before.0, "open files");
+        // A page for each connection would be 4,000 kB; thread stacks of the test itself come and go.
+        assert!(after.1 < before.1 + 1_000 && after.2 < before.2 + 1_000, "{before:?} kB became {after:?} kB");
+    }
+    server.stop();
+}
+
+/// Calls that a server or client makes from its first message to its last, by strace; `None` where there is none.
+fn traced(arguments: &str, file: &std::path::Path) -> Option<Running> {
+    let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|out| out.status.success());
+    if !works {
+        println!("skipped: strace does not work here");
+        return None;
+    }
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o"]).arg(file).arg(SPINWIRE).args(arguments.split_whitespace());
+    Some(Running::command(command))
+}
+
+/// The lines of a trace that are calls of the thread that runs the loop: the first.
+fn calls_of_the_loop(file: &std::path::Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let thread = text.split_whitespace().next().unwrap().to_owned();
+    text.lines().filter(|line| line.starts_with(&thread) && line.contains('(')).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn a_hundred_thousand_messages_cost_no_system_call_on_either_side() {
+    let _turn = alone();
+    let mut counts = Vec::new();
+    for messages in [2_000, 100_000] {
+        let (server_file, client_file, url) = (scratch("server.strace"), scratch("client.strace"), shm_name());
+        let serve = format!("echo serve --listen {url} --core {} --quiet --readiness io-uring", cpu(0));
+        let Some(mut server) = traced(&serve, &server_file) else { return };
+        server.wait_for("listening on", PATIENCE);
+        let ping =
+            format!("echo ping {url} --core {} --depth 8 --count {messages} --warmup 1 --verify --quiet", cpu(1));
+        traced(&ping, &client_file).unwrap().finish(PATIENCE).expect_code(0);
+        // strace passes signals on to what it traces only if they are sent to that.
+        let traced = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap();
+        let stopped = Command::new("kill").args(["-s", "INT", traced.trim()]).status().unwrap();
+        assert!(stopped.success());
+        server.finish(PATIENCE).expect_code(0);
+        counts.push([&server_file, &client_file].map(|file| calls_of_the_loop(file).len()));
+        for file in [server_file, client_file] {
+            // Left behind if it cannot be removed: it lies in the directory for such files.
+            let _ = fs::remove_file(file);
+        }
+    }
+    let [few, many] = counts[..] else { unreachable!("two runs") };
+    for (few, many) in few.into_iter().zip(many) {
+        // Which pages the allocator gives back at the start and the end differs by a few calls from run to run.
+        assert!(few > 20 && many < few + 20, "50 times the messages: {few} calls became {many}");
+    }
+}
