@@ -10,9 +10,8 @@
 //!   buffers (private) <--copy-- <==read==  server's segment  <--copy-- buffers (private)
 //! ```
 //!
-//! The kernel keeps it so: a segment is a memfd sealed against shrinking, growing and further writers
-//! ([`memory`](self)). What a peer can do is to write nonsense into its own segment, and every number read from there is
-//! checked, once, before it is used ([`Lie`](receiver::Lie)); its connection then ends with a failed completion.
+//! The kernel keeps it so: a segment is a memfd sealed against shrinking, growing and further writers (`memory`). What a peer can do is to write nonsense into its own segment, and every number read from there is
+//! checked, once, before it is used (`receiver::Lie`); its connection then ends with a failed completion.
 //!
 //! # The data path
 //!
@@ -31,7 +30,7 @@
 //! A Unix socket that keeps packets apart. A client sends a request with its segment and its pulse, the server accepts with
 //! its own, the client says that it is ready; or the server refuses. The socket stays open and says nothing: its end is the
 //! peer's end, whatever ended it, and is seen through one epoll set by the same readiness check as rdma_cm events are. A
-//! peer that is stopped and not dead shows in its pulse ([`pulse`](self)).
+//! peer that is stopped and not dead shows in its pulse (`pulse`).
 
 mod conn;
 mod control;

@@ -32,7 +32,7 @@ pub struct ShmControlCounters {
     pub events: u64,
     /// Clients refused or dropped before the engine saw them: of another user, without a sound request, or silent.
     pub dropped: u64,
-    /// Calls that failed where the engine could not be told; see [`ShmControl::last_failure`].
+    /// Calls that failed where the engine could not be told; see [`ShmControl::last_failure`](super::ShmControl::last_failure).
     pub failures: u64,
 }
 
