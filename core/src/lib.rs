@@ -13,7 +13,7 @@
 //! | [`fabric`] | the seams to a platform: data path and connection path |
 //! | [`turn`] | one turn of the loop, generic over the seams and the application's handler |
 //! | [`timer`] | deadlines, keepalive and retries of all connections: a timer wheel over given memory |
-//! | [`stats`] | counters |
+//! | [`stats`], [`histogram`] | counters of an engine, and of latencies |
 //! | `sim` | with the feature `sim`: engines on a seeded network on virtual time, with faults |
 #![no_std]
 #![deny(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod cm;
 pub mod config;
 pub mod conn;
 pub mod fabric;
+pub mod histogram;
 pub mod id;
 pub mod pool;
 pub mod ring;

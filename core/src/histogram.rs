@@ -1,0 +1,219 @@
+//! Latencies, every one of them: a log-linear histogram that neither drops nor allocates.
+
+use core::fmt;
+
+use crate::time::Nanos;
+
+/// Two significant digits, 36 KiB: any value to 0.8 %. Its busy counters stay in the first level cache.
+pub type Histogram2 = Histogram<2, { counters(2) }>;
+
+/// Three significant digits, 264 KiB: any value to 0.1 %. For reports; keep it in a box or a static.
+pub type Histogram3 = Histogram<3, { counters(3) }>;
+
+/// A histogram of spans from 0 ns to [`Histogram::RANGE_MAX`], 1 h.
+///
+/// Use [`Histogram2`] or [`Histogram3`]. All memory is in place, `8 * COUNTERS + 48` bytes: plain counters that belong to
+/// one core. Histograms of several cores are merged after the run.
+///
+/// ```text
+///  two digits:   value                counter          width
+///                0 .. 255             one each         1 ns
+///                256 .. 511           128 counters     2 ns
+///                512 .. 1,023         128 counters     4 ns
+///                ..                   ..               ..
+/// ```
+///
+/// These are the buckets of an HdrHistogram with a lowest value of 1, a highest of 1 h and `DIGITS` significant digits:
+/// each counter is one counter there, so that [`Histogram::buckets`] carries everything over. Beside them the smallest,
+/// the largest and the sum of all values are kept exactly, and values beyond the range are counted apart.
+///
+/// ```
+/// use spinwire_core::histogram::Histogram2;
+/// use spinwire_core::time::Nanos;
+///
+/// let mut latencies = Histogram2::new();
+/// (1..=1_000).for_each(|n| latencies.record(Nanos::from_micros(n)));
+/// assert_eq!((latencies.count(), latencies.mean()), (1_000, Nanos::new(500_500)));
+/// let p99 = latencies.quantile(99, 100).get();
+/// assert!(p99.abs_diff(990_000) * 128 <= 990_000);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram<const DIGITS: u32, const COUNTERS: usize> {
+    counts: [u64; COUNTERS],
+    count: u64,
+    above_range: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+/// A counter that is not zero, and the values it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The smallest value counted here.
+    pub low: Nanos,
+    /// The largest value counted here.
+    pub high: Nanos,
+    /// How many were.
+    pub count: u64,
+}
+
+impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
+    /// The largest value told apart, 1 h.
+    pub const RANGE_MAX: Nanos = Nanos::from_secs(3_600);
+
+    /// An empty histogram. Other numbers of counters than the digits ask for do not compile.
+    pub const fn new() -> Self {
+        const { assert!(COUNTERS == counters(DIGITS), "use Histogram2 or Histogram3") };
+        Self { counts: [0; COUNTERS], count: 0, above_range: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+
+    /// Records one value. About 18 instructions; no loop, no division.
+    #[inline]
+    pub fn record(&mut self, value: Nanos) {
+        self.record_n(value, 1);
+    }
+
+    /// Records the same value `count` times, at the cost of one.
+    #[inline]
+    pub fn record_n(&mut self, value: Nanos, count: u64) {
+        let nanos = value.get();
+        self.count += count;
+        self.sum += u128::from(nanos) * u128::from(count);
+        self.min = self.min.min(nanos);
+        self.max = self.max.max(nanos);
+        if value > Self::RANGE_MAX {
+            self.above_range += count;
+        } else {
+            self.counts[index(DIGITS, nanos)] += count;
+        }
+    }
+
+    /// Adds everything `other` has recorded. O(COUNTERS).
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.count += other.count;
+        self.above_range += other.above_range;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Forgets everything. O(COUNTERS).
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        (self.count, self.above_range, self.sum, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
+    }
+
+    /// Values recorded, those above the range included.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Values above [`Histogram::RANGE_MAX`]: in the count, the mean and the maximum, but in no bucket.
+    pub fn above_range(&self) -> u64 {
+        self.above_range
+    }
+
+    /// The smallest value, exactly; zero when nothing was recorded.
+    pub fn min(&self) -> Nanos {
+        Nanos::new(self.min.min(self.max))
+    }
+
+    /// The largest value, exactly; zero when nothing was recorded.
+    pub fn max(&self) -> Nanos {
+        Nanos::new(self.max)
+    }
+
+    /// The mean of all values, exact but for being rounded down to a nanosecond; zero when nothing was recorded.
+    pub fn mean(&self) -> Nanos {
+        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        // A mean is not above the largest value, which fits.
+        Nanos::new(mean as u64)
+    }
+
+    /// The value that `part` of every `of` values do not exceed: `quantile(99, 100)` is the 99th percentile. Zero when
+    /// nothing was recorded. O(COUNTERS).
+    ///
+    /// A bucket answers with its upper edge, as an HdrHistogram does, within the exact extremes. Among values above the
+    /// range the answer is the largest.
+    ///
+    /// # Panics
+    /// If `part` is more than `of`, or `of` is zero.
+    pub fn quantile(&self, part: u32, of: u32) -> Nanos {
+        assert!(part <= of && of > 0, "{part} of {of} is not a part");
+        let rank = (u128::from(self.count) * u128::from(part)).div_ceil(u128::from(of));
+        if rank <= 1 {
+            return self.min();
+        }
+        let mut below = 0;
+        let reached = self.buckets().find(|bucket| {
+            below += u128::from(bucket.count);
+            below >= rank
+        });
+        reached.map_or(self.max(), |bucket| bucket.high.clamp(self.min(), self.max()))
+    }
+
+    /// The counters that are not zero, from the smallest values to the largest.
+    ///
+    /// To hand them to an HdrHistogram of the same geometry, record `low` there `count` times for each.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let used = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        used.map(|(index, &count)| {
+            let (low, high) = values(DIGITS, index);
+            Bucket { low: Nanos::new(low), high: Nanos::new(high).min(Self::RANGE_MAX), count }
+        })
+    }
+}
+
+impl<const DIGITS: u32, const COUNTERS: usize> Default for Histogram<DIGITS, COUNTERS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const DIGITS: u32, const COUNTERS: usize> fmt::Debug for Histogram<DIGITS, COUNTERS> {
+    /// The summary; there are thousands of counters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count)
+            .field("above_range", &self.above_range)
+            .field("min", &self.min())
+            .field("mean", &self.mean())
+            .field("max", &self.max())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bits of the largest value, 1 h.
+const VALUE_BITS: u32 = u64::BITS - Nanos::from_secs(3_600).get().leading_zeros();
+
+/// Values below `1 << exact_bits` have a counter each: enough for twice the power of ten, as HdrHistogram has it.
+const fn exact_bits(digits: u32) -> u32 {
+    (2 * 10_u64.pow(digits)).next_power_of_two().ilog2()
+}
+
+/// Counters needed for `digits` significant digits up to 1 h.
+pub const fn counters(digits: u32) -> usize {
+    index(digits, (1 << VALUE_BITS) - 1) + 1
+}
+
+/// The counter of `value`. Each doubling above the exact ones has half as many counters as those.
+#[inline]
+const fn index(digits: u32, value: u64) -> usize {
+    let half_bits = exact_bits(digits) - 1;
+    let doubling = (value | ((2 << half_bits) - 1)).ilog2() - half_bits;
+    ((doubling as usize) << half_bits) + (value >> doubling) as usize
+}
+
+/// The smallest and the largest value of a counter: the inverse of [`index`].
+const fn values(digits: u32, index: usize) -> (u64, u64) {
+    let half_bits = exact_bits(digits) - 1;
+    let doubling = (index >> half_bits).saturating_sub(1);
+    let low = ((index - (doubling << half_bits)) as u64) << doubling;
+    (low, low + (1 << doubling) - 1)
+}
+
+const _: () = assert!(counters(2) == 4_608 && counters(3) == 33_792);
