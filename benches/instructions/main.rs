@@ -4,9 +4,11 @@
 //! difference is the work. The case `loop` is what the counting itself costs and is subtracted from the others.
 #![deny(unsafe_code)]
 
+mod histogram;
 mod pool;
 mod ring;
 mod table;
+mod timer;
 mod turn;
 
 use std::hint::black_box;
@@ -34,6 +36,11 @@ const CASES: &[Case] = &[
     Case { name: "table-hit", limit: None, operations: 1, run: table::hit },
     Case { name: "pool-take-release", limit: None, operations: 1, run: pool::take_release },
     Case { name: "pool-bulk-32", limit: None, operations: 32, run: pool::bulk },
+    Case { name: "histogram-record", limit: Some(24), operations: 1, run: histogram::record },
+    Case { name: "hdrhistogram-record", limit: None, operations: 1, run: histogram::record_hdr },
+    Case { name: "timer-idle", limit: Some(3), operations: 1, run: timer::idle },
+    Case { name: "timer-arm-cancel", limit: None, operations: 1, run: timer::arm_cancel },
+    Case { name: "timer-arm-expire", limit: None, operations: 1, run: timer::arm_expire },
 ];
 
 fn main() -> ExitCode {

@@ -4,10 +4,10 @@ use core::fmt;
 
 use crate::time::Nanos;
 
-/// Two significant digits, 36 KiB: any value to 0.8 %. Its busy counters stay in the first level cache.
+/// Two significant digits, 42 KiB: any value to 0.8 %. A run touches few of its counters, so they stay in the nearest cache.
 pub type Histogram2 = Histogram<2, { counters(2) }>;
 
-/// Three significant digits, 264 KiB: any value to 0.1 %. For reports; keep it in a box or a static.
+/// Three significant digits, 333 KiB: any value to 0.1 %. For reports; keep it in a box or a static.
 pub type Histogram3 = Histogram<3, { counters(3) }>;
 
 /// A histogram of spans from 0 ns to [`Histogram::RANGE_MAX`], 1 h.
@@ -16,11 +16,11 @@ pub type Histogram3 = Histogram<3, { counters(3) }>;
 /// one core. Histograms of several cores are merged after the run.
 ///
 /// ```text
-///  two digits:   value                counter          width
-///                0 .. 255             one each         1 ns
-///                256 .. 511           128 counters     2 ns
-///                512 .. 1,023         128 counters     4 ns
-///                ..                   ..               ..
+///  two digits    values           counters     width of each
+///                0 .. 255         256          1 ns
+///                256 .. 511       128          2 ns
+///                512 .. 1,023     128          4 ns
+///                ..               ..           ..
 /// ```
 ///
 /// These are the buckets of an HdrHistogram with a lowest value of 1, a highest of 1 h and `DIGITS` significant digits:
@@ -40,7 +40,6 @@ pub type Histogram3 = Histogram<3, { counters(3) }>;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram<const DIGITS: u32, const COUNTERS: usize> {
     counts: [u64; COUNTERS],
-    count: u64,
     above_range: u64,
     sum: u128,
     min: u64,
@@ -59,16 +58,16 @@ pub struct Bucket {
 }
 
 impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
-    /// The largest value told apart, 1 h.
-    pub const RANGE_MAX: Nanos = Nanos::from_secs(3_600);
+    /// The largest value told apart: 1 h, and what shares its counter.
+    pub const RANGE_MAX: Nanos = Nanos::new(values(DIGITS, COUNTERS - 1).1);
 
     /// An empty histogram. Other numbers of counters than the digits ask for do not compile.
     pub const fn new() -> Self {
         const { assert!(COUNTERS == counters(DIGITS), "use Histogram2 or Histogram3") };
-        Self { counts: [0; COUNTERS], count: 0, above_range: 0, sum: 0, min: u64::MAX, max: 0 }
+        Self { counts: [0; COUNTERS], above_range: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Records one value. About 18 instructions; no loop, no division.
+    /// Records one value. About 16 instructions; no loop, no division.
     #[inline]
     pub fn record(&mut self, value: Nanos) {
         self.record_n(value, 1);
@@ -78,14 +77,17 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
     #[inline]
     pub fn record_n(&mut self, value: Nanos, count: u64) {
         let nanos = value.get();
-        self.count += count;
         self.sum += u128::from(nanos) * u128::from(count);
-        self.min = self.min.min(nanos);
-        self.max = self.max.max(nanos);
-        if value > Self::RANGE_MAX {
-            self.above_range += count;
-        } else {
-            self.counts[index(DIGITS, nanos)] += count;
+        // Seldom taken, and so cheaper than a store each.
+        if nanos < self.min {
+            self.min = nanos;
+        }
+        if nanos > self.max {
+            self.max = nanos;
+        }
+        match self.counts.get_mut(index(DIGITS, nanos)) {
+            Some(counter) => *counter += count,
+            None => self.above_range += count,
         }
     }
 
@@ -94,7 +96,6 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
-        self.count += other.count;
         self.above_range += other.above_range;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -104,12 +105,12 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
     /// Forgets everything. O(COUNTERS).
     pub fn clear(&mut self) {
         self.counts.fill(0);
-        (self.count, self.above_range, self.sum, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
+        (self.above_range, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
     }
 
-    /// Values recorded, those above the range included.
+    /// Values recorded, those above the range included. O(COUNTERS): recording does not count twice.
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.iter().sum::<u64>() + self.above_range
     }
 
     /// Values above [`Histogram::RANGE_MAX`]: in the count, the mean and the maximum, but in no bucket.
@@ -128,8 +129,9 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
     }
 
     /// The mean of all values, exact but for being rounded down to a nanosecond; zero when nothing was recorded.
+    /// O(COUNTERS).
     pub fn mean(&self) -> Nanos {
-        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        let mean = self.sum.checked_div(u128::from(self.count())).unwrap_or(0);
         // A mean is not above the largest value, which fits.
         Nanos::new(mean as u64)
     }
@@ -144,7 +146,7 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
     /// If `part` is more than `of`, or `of` is zero.
     pub fn quantile(&self, part: u32, of: u32) -> Nanos {
         assert!(part <= of && of > 0, "{part} of {of} is not a part");
-        let rank = (u128::from(self.count) * u128::from(part)).div_ceil(u128::from(of));
+        let rank = (u128::from(self.count()) * u128::from(part)).div_ceil(u128::from(of));
         if rank <= 1 {
             return self.min();
         }
@@ -163,7 +165,7 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
         let used = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         used.map(|(index, &count)| {
             let (low, high) = values(DIGITS, index);
-            Bucket { low: Nanos::new(low), high: Nanos::new(high).min(Self::RANGE_MAX), count }
+            Bucket { low: Nanos::new(low), high: Nanos::new(high), count }
         })
     }
 }
@@ -178,7 +180,7 @@ impl<const DIGITS: u32, const COUNTERS: usize> fmt::Debug for Histogram<DIGITS, 
     /// The summary; there are thousands of counters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
-            .field("count", &self.count)
+            .field("count", &self.count())
             .field("above_range", &self.above_range)
             .field("min", &self.min())
             .field("mean", &self.mean())
@@ -187,33 +189,42 @@ impl<const DIGITS: u32, const COUNTERS: usize> fmt::Debug for Histogram<DIGITS, 
     }
 }
 
-/// Bits of the largest value, 1 h.
-const VALUE_BITS: u32 = u64::BITS - Nanos::from_secs(3_600).get().leading_zeros();
-
-/// Values below `1 << exact_bits` have a counter each: enough for twice the power of ten, as HdrHistogram has it.
-const fn exact_bits(digits: u32) -> u32 {
-    (2 * 10_u64.pow(digits)).next_power_of_two().ilog2()
-}
-
-/// Counters needed for `digits` significant digits up to 1 h.
+/// The counters that `digits` significant digits up to 1 h take.
 pub const fn counters(digits: u32) -> usize {
-    index(digits, (1 << VALUE_BITS) - 1) + 1
+    index(digits, Nanos::from_secs(3_600).get()) + 1
 }
 
-/// The counter of `value`. Each doubling above the exact ones has half as many counters as those.
+/// The counter of `value`: the exponent and the first bits of the mantissa of its floating-point form, which is what
+/// log-linear means. What is above the range has a number that is too large.
+///
+/// The conversion is several times cheaper than a search for the highest bit, which processors of the x86-64 baseline do
+/// in microcode. It is exact for all that is within the range, and values beyond `i64::MAX` turn negative and stay too large.
 #[inline]
 const fn index(digits: u32, value: u64) -> usize {
-    let half_bits = exact_bits(digits) - 1;
-    let doubling = (value | ((2 << half_bits) - 1)).ilog2() - half_bits;
-    ((doubling as usize) << half_bits) + (value >> doubling) as usize
+    let form = (value as i64 as f64).to_bits();
+    (form >> (f64::MANTISSA_DIGITS - 1 - mantissa_bits(digits))).saturating_sub(index_of_zero(digits)) as usize
 }
 
-/// The smallest and the largest value of a counter: the inverse of [`index`].
+/// The smallest and the largest value of a counter that [`index`] gives.
 const fn values(digits: u32, index: usize) -> (u64, u64) {
-    let half_bits = exact_bits(digits) - 1;
-    let doubling = (index >> half_bits).saturating_sub(1);
-    let low = ((index - (doubling << half_bits)) as u64) << doubling;
-    (low, low + (1 << doubling) - 1)
+    let low = lowest(digits, index);
+    let next = lowest(digits, index + 1);
+    // Below two to the power of the mantissa bits there are more counters than values.
+    (low, if next > low { next - 1 } else { low })
 }
 
-const _: () = assert!(counters(2) == 4_608 && counters(3) == 33_792);
+const fn lowest(digits: u32, index: usize) -> u64 {
+    f64::from_bits((index as u64 + index_of_zero(digits)) << (f64::MANTISSA_DIGITS - 1 - mantissa_bits(digits))) as u64
+}
+
+/// Counters in a doubling, as a power of two: at least the power of ten.
+const fn mantissa_bits(digits: u32) -> u32 {
+    10_u64.pow(digits).next_power_of_two().ilog2()
+}
+
+/// Where 0 comes to lie: just before 1, whose exponent bits are 1,023.
+const fn index_of_zero(digits: u32) -> u64 {
+    (1_023 << mantissa_bits(digits)) - 1
+}
+
+const _: () = assert!(counters(2) == 5_331 && counters(3) == 42_638);
