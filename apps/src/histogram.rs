@@ -44,11 +44,6 @@ impl Latencies {
         self.0.record(span);
     }
 
-    /// Samples recorded so far. It adds up all counters.
-    pub fn count(&self) -> u64 {
-        self.0.count()
-    }
-
     /// The percentiles; all zero when nothing was recorded.
     pub fn summary(&self) -> Summary {
         let at = |part, of| self.0.quantile(part, of).get();

@@ -13,6 +13,8 @@ pub struct Measure {
     pub response: Latencies,
     /// From the real time of sending to the reply. The same as `response` in a run without a rate.
     pub service: Latencies,
+    /// Replies so far.
+    pub replies: u64,
     /// Messages sent when the one after them was already due.
     pub sent_late: u64,
     /// Messages without a reply when the run ended.
@@ -34,6 +36,7 @@ impl Measure {
         Self {
             response: Latencies::new(),
             service: Latencies::new(),
+            replies: 0,
             sent_late: 0,
             outstanding: 0,
             unsent: 0,
@@ -61,6 +64,7 @@ impl Measure {
     pub fn reply(&mut self, sent: &Sent, now: Instant) {
         self.response.record(now.since(sent.planned));
         self.service.record(now.since(sent.at));
+        self.replies += 1;
         self.until = now;
     }
 
@@ -92,7 +96,7 @@ impl Measure {
     pub fn rate_per_s(&self) -> f64 {
         match self.elapsed().get() {
             0 => 0.0,
-            nanos => self.response.count() as f64 * 1e9 / nanos as f64,
+            nanos => self.replies as f64 * 1e9 / nanos as f64,
         }
     }
 

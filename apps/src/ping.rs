@@ -124,7 +124,7 @@ impl Pinger {
 
     /// Measured replies so far.
     pub fn replies(&self) -> u64 {
-        self.measure.response.count()
+        self.measure.replies
     }
 
     /// How it ended, and what was measured.

@@ -39,8 +39,8 @@ const CASES: &[Case] = &[
     Case { name: "histogram-record", limit: Some(24), operations: 1, run: histogram::record },
     Case { name: "hdrhistogram-record", limit: None, operations: 1, run: histogram::record_hdr },
     Case { name: "timer-idle", limit: Some(3), operations: 1, run: timer::idle },
-    Case { name: "timer-arm-cancel", limit: None, operations: 1, run: timer::arm_cancel },
-    Case { name: "timer-arm-expire", limit: None, operations: 1, run: timer::arm_expire },
+    Case { name: "timer-arm-cancel", limit: Some(280), operations: 1, run: timer::arm_cancel },
+    Case { name: "timer-arm-expire", limit: Some(320), operations: 1, run: timer::arm_expire },
 ];
 
 fn main() -> ExitCode {

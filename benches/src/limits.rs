@@ -89,5 +89,8 @@ pub const POOL_SINGLE: &[Limit] = &[time_at_most(0.4, "rte_mempool")];
 /// One buffer taken and released by us, against a share of a bulk of 32 by the peer.
 pub const POOL_BULK: &[Limit] = &[time_at_most(1.0, "rte_mempool_bulk_32")];
 
+/// One timer armed and cancelled, or armed and fired: the reason to have a wheel of our own.
+pub const TIMER: &[Limit] = &[time_at_most(1.0, BEST_PEER)];
+
 /// One value recorded.
 pub const HISTOGRAM_RECORD: &[Limit] = &[time_at_most(0.4, "hdrhistogram")];

@@ -108,7 +108,8 @@ impl<const DIGITS: u32, const COUNTERS: usize> Histogram<DIGITS, COUNTERS> {
         (self.above_range, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
     }
 
-    /// Values recorded, those above the range included. O(COUNTERS): recording does not count twice.
+    /// Values recorded, those above the range included. O(COUNTERS), some microseconds: they are added up here, and not counted
+    /// a second time with each record.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.above_range
     }

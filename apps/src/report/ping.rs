@@ -64,7 +64,7 @@ impl PingReport {
             target,
             result,
             error,
-            messages: measure.response.count(),
+            messages: measure.replies,
             verified: plan.verify,
             outstanding: measure.outstanding,
             warmup_messages: plan.warmup,

@@ -1,5 +1,7 @@
 //! The wheel's lists: rings through the timers themselves.
 
+use core::mem::replace;
+
 use super::TimerKind;
 use super::place::{LEVELS, LISTS, Place};
 use crate::id::ConnId;
@@ -19,14 +21,16 @@ impl TimerSlot {
 
 /// Everything but `place` means something only while the timer is armed.
 #[derive(Clone, Copy, Debug)]
-struct Timer {
-    at: Instant,
-    conn: ConnId,
+pub(super) struct Timer {
+    /// When it is due.
+    pub(super) at: Instant,
+    /// For which life of the slot it was armed.
+    pub(super) conn: ConnId,
     /// The neighbours in the ring.
     next: Link,
     prev: Link,
     /// The list it stands in; `None` while not armed.
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
 }
 
 impl Timer {
@@ -71,25 +75,6 @@ impl<'m> Lists<'m> {
         Self { slots, heads: [Link(0); LISTS], in_use: [0; LEVELS] }
     }
 
-    /// The list a timer stands in, if it is armed.
-    #[inline]
-    pub(super) fn place(&self, link: Link) -> Option<Place> {
-        self.timer(link).place
-    }
-
-    /// For whom and when a timer was armed last.
-    #[inline]
-    pub(super) fn get(&self, link: Link) -> (ConnId, Instant) {
-        let timer = self.timer(link);
-        (timer.conn, timer.at)
-    }
-
-    #[inline]
-    pub(super) fn set(&mut self, link: Link, conn: ConnId, at: Instant) {
-        let timer = self.timer_mut(link);
-        (timer.conn, timer.at) = (conn, at);
-    }
-
     #[inline]
     pub(super) fn is_empty(&self, place: Place) -> bool {
         self.in_use[place.level()] >> place.position() & 1 == 0
@@ -110,20 +95,20 @@ impl<'m> Lists<'m> {
 
     /// Puts a timer that stands in no list at the end of one.
     #[inline]
-    pub(super) fn push(&mut self, place: Place, link: Link) {
+    pub(super) fn push(&mut self, place: Place, link: Link) -> &mut Timer {
         let (next, prev) = if self.is_empty(place) {
             self.in_use[place.level()] |= 1 << place.position();
             self.heads[place.index()] = link;
             (link, link)
         } else {
             let first = self.heads[place.index()];
-            let last = self.timer(first).prev;
-            self.timer_mut(first).prev = link;
+            let last = replace(&mut self.timer_mut(first).prev, link);
             self.timer_mut(last).next = link;
             (first, last)
         };
         let timer = self.timer_mut(link);
         (timer.next, timer.prev, timer.place) = (next, prev, Some(place));
+        timer
     }
 
     /// Takes a timer out of the list it stands in.
@@ -143,13 +128,18 @@ impl<'m> Lists<'m> {
         }
     }
 
+    /// One timer, armed or not.
+    ///
+    /// # Panics
+    /// If its slot is not one of these.
     #[inline]
-    fn timer(&self, link: Link) -> &Timer {
+    pub(super) fn timer(&self, link: Link) -> &Timer {
         &self.slots[link.slot()].timers[(link.0 & KIND_MASK) as usize]
     }
 
+    /// The same, to change it.
     #[inline]
-    fn timer_mut(&mut self, link: Link) -> &mut Timer {
+    pub(super) fn timer_mut(&mut self, link: Link) -> &mut Timer {
         &mut self.slots[link.slot()].timers[(link.0 & KIND_MASK) as usize]
     }
 }

@@ -83,7 +83,7 @@ impl Talk {
         }
         let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
         // A table of nothing would only hide the reason.
-        let quiet = args.output.quiet || (measure.response.count() == 0 && outcome != Outcome::Complete);
+        let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
         report::print(&report, args.output.json.as_deref(), quiet)?;
         ran.map_err(Failure::run)?;
         match outcome {
