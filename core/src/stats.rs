@@ -1,8 +1,20 @@
 //! Counters of one engine. Plain numbers: they belong to one core and are copied out on request.
+//!
+//! What they say about a latency that is too high, as differences over the time in question:
+//!
+//! | what is seen | where the time goes |
+//! |---|---|
+//! | `turn_longest` is long, and the spike lies after `turn_longest_at` | one turn: the handler, a connection event that made or destroyed a queue pair (`opened`, `closed`, `refused`, `attempts_failed`), or the core was taken away |
+//! | the last of `batches` grows | the loop falls behind: full batches leave completions in the queue |
+//! | `batches` move to larger sizes, few `turns_empty` | the loop is busy; messages wait for those before them in their batch |
+//! | `credit_stalls` | the peer does not give receives back as fast as this side sends |
+//! | `buffer_stalls` | answers hold the receive buffers, so that the peer runs out of credits |
+//! | none of these, many `turns_empty` | not here: the network, the device or the peer |
 
-use crate::time::Nanos;
+use crate::config::BATCH_MAX;
+use crate::time::{Instant, Nanos};
 
-/// What an engine has done since it started. Every field only grows, but for the two maxima.
+/// What an engine has done since it started. Every field only grows; `batch_largest` and `turn_longest` are maxima.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -12,6 +24,8 @@ pub struct Stats {
     pub turns_empty: u64,
     /// Longest time from the start of one turn to the start of the next that followed work.
     pub turn_longest: Nanos,
+    /// When that turn started.
+    pub turn_longest_at: Instant,
     /// Messages handed to the handler.
     pub messages_received: u64,
     /// Messages sent for the application, answers included.
@@ -26,6 +40,9 @@ pub struct Stats {
     pub receives_posted: u64,
     /// Largest batch of completions one poll brought.
     pub batch_largest: u64,
+    /// Batches of completions by their size: of 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, and full ones of [`BATCH_MAX`].
+    /// Polls that brought none are not counted.
+    pub batches: [u64; BATCH_SIZES],
     /// Sends that asked for a completion.
     pub sends_signaled: u64,
     /// Messages that carried credits and nothing else.
@@ -64,4 +81,50 @@ pub struct Stats {
     pub events_stale: u64,
     /// Messages that arrived after the application had closed the connection.
     pub messages_after_close: u64,
+}
+
+/// Powers of two up to a full batch.
+const BATCH_SIZES: usize = BATCH_MAX.ilog2() as usize + 1;
+
+const _: () = assert!(BATCH_MAX.is_power_of_two(), "the last of `batches` counts the full ones");
+
+impl Stats {
+    /// A poll brought `size` completions, at most [`BATCH_MAX`].
+    #[inline]
+    pub(crate) fn polled(&mut self, size: usize) {
+        let Some(order) = size.checked_ilog2() else { return };
+        self.batches[order as usize] += 1;
+        self.batch_largest = self.batch_largest.max(size as u64);
+    }
+
+    /// A turn that did something started at `start` and took `span`.
+    #[inline]
+    pub(crate) fn turned(&mut self, start: Instant, span: Nanos) {
+        if span > self.turn_longest {
+            (self.turn_longest, self.turn_longest_at) = (span, start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_counted_by_size() {
+        let mut stats = Stats::default();
+        for size in 0..=BATCH_MAX {
+            stats.polled(size);
+        }
+        assert_eq!((stats.batches, stats.batch_largest), ([1, 2, 4, 8, 16, 1], BATCH_MAX as u64));
+    }
+
+    #[test]
+    fn the_longest_turn_keeps_its_time() {
+        let mut stats = Stats::default();
+        for (start, span) in [(10, 5), (20, 90), (200, 90), (300, 7)] {
+            stats.turned(Instant::from_nanos(start), Nanos::new(span));
+        }
+        assert_eq!((stats.turn_longest, stats.turn_longest_at), (Nanos::new(90), Instant::from_nanos(20)));
+    }
 }

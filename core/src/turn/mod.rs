@@ -135,7 +135,7 @@ impl<'m, C: Control> Engine<'m, C> {
         let core = &mut self.core;
         assert!(now >= core.now, "time went backwards between two turns");
         if self.worked {
-            core.stats.turn_longest = core.stats.turn_longest.max(now.since(core.now));
+            core.stats.turned(core.now, now.since(core.now));
             (self.worked, self.behind, self.releases) = (false, false, 0);
         }
         core.now = now;

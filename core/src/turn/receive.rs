@@ -36,7 +36,7 @@ impl<'m, C: Control> Engine<'m, C> {
     #[inline(never)]
     fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch) -> bool {
         let stale = self.core.stats.completions_stale;
-        self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        self.core.stats.polled(batch.len());
         for completion in batch {
             self.received(handler, completion);
         }

@@ -20,7 +20,7 @@ impl<C: Control> Engine<'_, C> {
 
     #[inline(never)]
     fn complete_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch) {
-        self.core.stats.batch_largest = self.core.stats.batch_largest.max(batch.len() as u64);
+        self.core.stats.polled(batch.len());
         self.behind |= batch.is_full();
         for completion in batch {
             self.sent(handler, completion);
