@@ -1,56 +1,19 @@
-//! Attempts to connect that fail: which are followed by another one, when, and that nothing of one attempt is taken for the
-//! next.
+//! Attempts to connect that fail: which are followed by another one, and when.
 #![cfg(not(loom))]
 
-use spinwire_core::cm::event::{CmEvent, CmEventKind as Kind, Target};
+#[path = "common/attempts.rs"]
+mod attempts;
+
+use attempts::{PATIENT, attempts_failed, fail_first, link, reach, spaces, world};
+use spinwire_core::cm::event::CmEventKind as Kind;
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::cm::retry::Failure;
 use spinwire_core::cm::table::State;
 use spinwire_core::config::{Config, Retry, Timeouts};
-use spinwire_core::fabric::{Completion, Outcome, WcStatus};
-use spinwire_core::id::{ConnId, WorkId, WorkKind};
-use spinwire_core::sim::{App, Book, Cqe, Faults, MS, Phase, Plan, Space, World, bare, config};
+use spinwire_core::id::ConnId;
+use spinwire_core::sim::{App, Book, Faults, MS, Phase, Plan, Space, World, config};
 use spinwire_core::time::Nanos;
-
-const PATIENT: Retry = Retry { attempts: 3, ..Retry::DEFAULT };
-
-fn spaces(retry: Retry, conns: usize) -> [Space; 2] {
-    [Space::new(Config { retry, ..config(4) }, conns), Space::new(config(4), conns)]
-}
-
-/// Node 0 connects and asks 20 times, node 1 listens. Events of destroyed ids are delivered all the same, as by a thread
-/// that had fetched them.
-fn world(spaces: &mut [Space; 2], seed: u64) -> World<'_, App> {
-    let (book, faults) = (Book::default(), Faults { stale_events: true, ..Faults::default() });
-    World::new((seed, faults), spaces, &[1], |node, net| {
-        App::new(node, net, &book, if node == 1 { Plan::SILENT } else { Plan::default() })
-    })
-}
-
-/// What the platform knows the connection's present attempt by.
-fn link(world: &mut World<'_, App>, conn: ConnId) -> ConnId {
-    world.with(0, |cx, _| cx.link(conn)).expect("it lives")
-}
-
-fn reach(world: &mut World<'_, App>, conn: ConnId, phase: Phase) -> ConnId {
-    world.run_until(|world| {
-        let link = link(world, conn);
-        world.net.with_end(0, link, |end| end.phase == phase) == Some(true)
-    });
-    link(world, conn)
-}
-
-/// The first attempt ends in its first step.
-fn fail_first(world: &mut World<'_, App>, conn: ConnId) {
-    reach(world, conn, Phase::AddrResolving);
-    world.net.event(0, conn, Kind::AddrError, -110);
-    world.run_until(|world| attempts_failed(world) == 1);
-}
-
-fn attempts_failed(world: &World<'_, App>) -> u64 {
-    world.nodes[0].engine.stats().attempts_failed
-}
 
 fn ended(world: &mut World<'_, App>, conn: ConnId) -> CloseReport {
     world.run_until(|world| world.nodes[0].app.reason(conn).is_some());
@@ -272,93 +235,6 @@ fn a_close_or_a_device_that_goes_ends_the_pause_at_once() {
         world.run();
         world.assert_all_over();
     }
-}
-
-/// Whatever comes of the first attempt after it was given up, and whenever: the second goes its way.
-#[test]
-fn events_of_an_attempt_that_was_given_up_are_not_taken_for_the_next_ones() {
-    const KINDS: [Kind; 11] = [
-        Kind::AddrResolved,
-        Kind::AddrError,
-        Kind::RouteResolved,
-        Kind::RouteError,
-        Kind::ConnectError,
-        Kind::Unreachable,
-        Kind::Rejected,
-        Kind::Established,
-        Kind::Disconnected,
-        Kind::DeviceRemoval,
-        Kind::TimewaitExit,
-    ];
-    let phases = [Phase::AddrResolving, Phase::RouteResolving, Phase::Connecting, Phase::Up];
-    for phase in [None].into_iter().chain(phases.map(Some)) {
-        let mut spaces = spaces(PATIENT, 1);
-        let mut world = world(&mut spaces, 13);
-        let conn = world.connect(0, 1);
-        let old = reach(&mut world, conn, Phase::Connecting);
-        world.net.event(0, old, Kind::Unreachable, -110);
-        world.run_until(|world| attempts_failed(world) == 1);
-        if let Some(phase) = phase {
-            reach(&mut world, conn, phase);
-        }
-        let stale = world.nodes[0].engine.stats().events_stale;
-        for kind in KINDS {
-            let event = CmEvent { target: Target::Conn(old), ..bare(kind, -110) };
-            world.net.wire().hosts[0].events.push_back((event, None));
-        }
-        world.run();
-        assert!(world.nodes[0].engine.stats().events_stale >= stale + KINDS.len() as u64, "{phase:?}");
-        assert_eq!(world.nodes[0].app.view(conn).answered, 20, "{phase:?}");
-        assert_eq!(attempts_failed(&world), 1);
-        world.end();
-    }
-}
-
-/// The device gives the second queue pair the number of the first, and a flushed receive of the first is seen only now. The
-/// buffer it names is posted again: it stays the device's.
-#[test]
-fn completions_of_an_attempt_that_was_given_up_touch_no_buffer_of_the_next() {
-    let mut spaces = spaces(PATIENT, 1);
-    let mut world = world(&mut spaces, 13);
-    let conn = world.connect(0, 1);
-    let old = reach(&mut world, conn, Phase::Connecting);
-    world.net.event(0, old, Kind::Unreachable, -110);
-    world.run_until(|world| attempts_failed(world) == 1);
-    let new = reach(&mut world, conn, Phase::Connecting);
-    let qp_num = world.net.with_end(0, new, |end| end.qp.as_ref().unwrap().number).unwrap();
-    let free = world.nodes[0].engine.pools().0.free();
-    for index in 0..world.nodes[0].engine.pools().0.total() {
-        let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
-        for kind in [WorkKind::Recv, WorkKind::Send] {
-            let completion = Completion { wr_id: WorkId::new(old, kind, index), qp_num, outcome };
-            let cqe = Cqe { end: None, serial: 0, completion };
-            world.net.wire().hosts[0].recv_cq.push_back(cqe);
-        }
-    }
-    world.turn(0);
-    assert_eq!(world.nodes[0].engine.pools().0.free(), free);
-    let stats = world.nodes[0].engine.stats();
-    assert!(stats.completions_stale > 0 && stats.completions_flushed == 0 && stats.qp_num_mismatches == 0, "{stats:?}");
-    world.run();
-    assert_eq!(world.nodes[0].app.view(conn).answered, 20);
-    world.end();
-}
-
-/// After a connection with several attempts its slot's next handle is none that any of them had.
-#[test]
-fn names_of_attempts_are_not_given_out_again() {
-    let mut spaces = spaces(PATIENT, 1);
-    let mut world = world(&mut spaces, 13);
-    let conn = world.connect(0, 1);
-    fail_first(&mut world, conn);
-    let second = link(&mut world, conn);
-    world.with(0, |cx, _| cx.close(conn));
-    world.run();
-    let next = world.connect(0, 1);
-    assert_eq!((next.slot(), next.generation()), (second.slot(), second.generation() + 1));
-    world.run();
-    assert_eq!(world.nodes[0].app.view(next).answered, 20);
-    world.end();
 }
 
 /// Many connections over a connection manager that loses, delays, doubles and fails: each comes up or says why not, and
