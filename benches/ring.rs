@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use spinwire_benches::limits::{
     BARE, Limit, RING_LINE_BATCH, RING_MANY, RING_ROUND_TRIP, RING_U64_BATCH, RING_U64_SINGLE,
 };
-use spinwire_benches::rings::many::{BatchLanes, LatencyLanes, Seats, many};
+use spinwire_benches::rings::many::{self, Case, Seats};
 use spinwire_benches::rings::ours::{Batch, Latency};
-use spinwire_benches::rings::peers::{Crossbeam, peers};
+use spinwire_benches::rings::peers::peers;
 use spinwire_benches::rings::{BATCH, Item, Kind, Line, Payload, bare};
 use spinwire_benches::{Contestant, Run, dpdk};
 
@@ -35,8 +35,9 @@ fn main() -> ExitCode {
 
 fn round_trips<T: Item>(run: &mut Run, name: &str) {
     let pinned = &*run.pinned();
-    let kinds = [vec![Kind::of::<Latency<T>, T>("spinwire_latency")], peers::<T>()].concat();
-    let mut contestants: Vec<_> = kinds
+    let ours = [Kind::of::<Latency<T>, T>("spinwire_latency"), Kind::of::<Batch<T>, T>("spinwire_batch")];
+    let mut contestants: Vec<_> = [ours.to_vec(), peers::<T>()]
+        .concat()
         .into_iter()
         .map(|Kind { name, round_trip, .. }| Contestant::windows(name, move |rounds| round_trip(pinned, rounds)))
         .collect();
@@ -47,12 +48,13 @@ fn round_trips<T: Item>(run: &mut Run, name: &str) {
 /// `per_line`: items in a cache line, if bare lines take part.
 fn one_way<T: Item>(run: &mut Run, name: &str, batch: usize, limits: &[Limit], per_line: Option<u64>) {
     let pinned = &*run.pinned();
-    let ours = match batch {
-        1 => Kind::of::<Latency<T>, T>("spinwire_latency"),
-        _ => Kind::of::<Batch<T>, T>("spinwire_batch"),
-    };
-    let kinds = [vec![ours], peers::<T>()].concat();
-    let mut contestants: Vec<_> = kinds
+    // The layout for the case first: it is the one that is judged.
+    let mut ours = [Kind::of::<Latency<T>, T>("spinwire_latency"), Kind::of::<Batch<T>, T>("spinwire_batch")];
+    if batch > 1 {
+        ours.reverse();
+    }
+    let mut contestants: Vec<_> = [ours.to_vec(), peers::<T>()]
+        .concat()
         .into_iter()
         .map(|Kind { name, stream, .. }| Contestant::windows(name, move |items| stream(pinned, items, batch)))
         .collect();
@@ -64,17 +66,19 @@ fn one_way<T: Item>(run: &mut Run, name: &str, batch: usize, limits: &[Limit], p
 
 fn producers(run: &mut Run, name: &str, batch: usize, seats: Seats) {
     let pinned = &*run.pinned();
+    let case = Case { seats, batch };
+    let mut contestants = vec![
+        Contestant::windows("spinwire_latency_lanes", move |items| many::latency_lanes(pinned, items, case)),
+        Contestant::windows("spinwire_batch_lanes", move |items| many::batch_lanes(pinned, items, case)),
+        Contestant::windows("crossbeam_array_queue", move |items| many::crossbeam(pinned, items, case)),
+        #[cfg(dpdk)]
+        Contestant::windows("rte_ring", move |items| many::rte_ring(pinned, items, case)),
+    ];
+    if batch > 1 {
+        contestants.swap(0, 1);
+    }
     // Producers that share a CPU are switched every few milliseconds; several turns of both belong to the picture.
     let longer = if seats == Seats::Shared { 20 } else { 1 };
-    let mut contestants = vec![
-        match batch {
-            1 => Contestant::windows("spinwire_latency", move |items| many::<LatencyLanes>(pinned, items, 1, seats)),
-            _ => Contestant::windows("spinwire_batch", move |items| many::<BatchLanes>(pinned, items, batch, seats)),
-        },
-        Contestant::windows("crossbeam_array_queue", move |items| many::<Crossbeam<u64>>(pinned, items, batch, seats)),
-        #[cfg(dpdk)]
-        Contestant::windows("rte_ring", move |items| many::<dpdk::RteRing<u64>>(pinned, items, batch, seats)),
-    ];
     contestants.iter_mut().for_each(|contestant| contestant.lengthen(longer));
     run.contest(name, &["item"], RING_MANY, &mut contestants);
 }

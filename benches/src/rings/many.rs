@@ -3,7 +3,7 @@
 //! What goes wrong here is waiting for each other: a queue with one tail for all makes a producer that has its slot wait
 //! for another one that has not published yet, and if that one lost its CPU meanwhile, for a whole time slice.
 
-use spinwire_core::ring::{Lanes, Local, Memory, batch, latency};
+use spinwire_core::ring::{Lanes, Memory};
 
 use super::ours::{Batch, Latency};
 use super::peers::Crossbeam;
@@ -14,58 +14,64 @@ use crate::window::{Dropped, Pinned, Role};
 /// Producers in every contest here.
 pub const PRODUCERS: usize = 2;
 
-/// A queue for [`PRODUCERS`] producers of `u64`.
-pub trait Many {
-    /// A producer's half.
-    type Tx<'m>: Tx<u64>
-    where
-        Self: 'm;
-    /// The consumer's half.
-    type Rx<'m>: Rx<u64>
-    where
-        Self: 'm;
-
-    /// An empty queue, of [`CAPACITY`] slots, or of so many for each producer.
-    fn new() -> Self;
-
-    /// Its halves. To be called once.
-    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>);
+/// Where the producers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seats {
+    /// Each on a CPU of its own. With two CPUs the second producer is the consumer's own thread, which pushes and pops
+    /// in turn, as a loop does that also sends to itself.
+    Apart,
+    /// Both on the first CPU, so that the kernel takes it from one to give it to the other at any moment; the consumer
+    /// on the second.
+    Shared,
 }
 
-/// Lanes: one of our rings for each producer, polled in turn.
-pub struct Ours<R>([R; PRODUCERS]);
-
-/// In the latency layout.
-pub type LatencyLanes = Ours<Latency<u64>>;
-/// In the batch layout.
-pub type BatchLanes = Ours<Batch<u64>>;
-
-impl Many for LatencyLanes {
-    type Tx<'m> = latency::Producer<'m, u64>;
-    type Rx<'m> = Lanes<Local<'m, latency::Slot<u64>>, PRODUCERS>;
-
-    fn new() -> Self {
-        Ours([(); PRODUCERS].map(|()| Ring::new()))
-    }
-
-    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
-        let [a, b] = self.0.each_mut().map(Ring::split);
-        ([a.0, b.0], Lanes::from([a.1, b.1]))
-    }
+/// How a contest goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Where the producers run.
+    pub seats: Seats,
+    /// Items they push at a time, 1 or [`BATCH`].
+    pub batch: usize,
 }
 
-impl Many for BatchLanes {
-    type Tx<'m> = batch::Producer<'m, u64>;
-    type Rx<'m> = Lanes<Local<'m, batch::Slot<u64>>, PRODUCERS>;
+/// One ring of the latency layout for each producer, polled in turn.
+///
+/// # Errors
+/// As [`run`].
+pub fn latency_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
+    let mut rings: [Latency<u64>; PRODUCERS] = [Ring::new(), Ring::new()];
+    let [(a, from_a), (b, from_b)] = rings.each_mut().map(Ring::split);
+    run(pinned, [a, b], Lanes::from([from_a, from_b]), items, case)
+}
 
-    fn new() -> Self {
-        Ours([(); PRODUCERS].map(|()| Ring::new()))
-    }
+/// One ring of the batch layout for each producer, polled in turn.
+///
+/// # Errors
+/// As [`run`].
+pub fn batch_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
+    let mut rings: [Batch<u64>; PRODUCERS] = [Ring::new(), Ring::new()];
+    let [(a, from_a), (b, from_b)] = rings.each_mut().map(Ring::split);
+    run(pinned, [a, b], Lanes::from([from_a, from_b]), items, case)
+}
 
-    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
-        let [a, b] = self.0.each_mut().map(Ring::split);
-        ([a.0, b.0], Lanes::from([a.1, b.1]))
-    }
+/// crossbeam's `ArrayQueue`.
+///
+/// # Errors
+/// As [`run`].
+pub fn crossbeam(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
+    let mut queue = Crossbeam::new();
+    let (tx, rx) = queue.split();
+    run(pinned, [tx, tx], rx, items, case)
+}
+
+/// DPDK's `rte_ring` for many producers.
+///
+/// # Errors
+/// As [`run`].
+#[cfg(dpdk)]
+pub fn rte_ring(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
+    let queue = crate::dpdk::RteRing::with_producers(true);
+    run(pinned, [queue.half(), queue.half()], queue.half(), items, case)
 }
 
 impl<M: Memory<Item = u64>> Rx<u64> for Lanes<M, PRODUCERS>
@@ -83,52 +89,18 @@ where
     }
 }
 
-impl Many for Crossbeam<u64> {
-    type Tx<'m> = <Self as Ring<u64>>::Tx<'m>;
-    type Rx<'m> = <Self as Ring<u64>>::Rx<'m>;
-
-    fn new() -> Self {
-        Ring::new()
-    }
-
-    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
-        ([&self.0; PRODUCERS], &self.0)
-    }
-}
-
-#[cfg(dpdk)]
-impl Many for crate::dpdk::RteRing<u64> {
-    type Tx<'m> = <Self as Ring<u64>>::Tx<'m>;
-    type Rx<'m> = <Self as Ring<u64>>::Rx<'m>;
-
-    fn new() -> Self {
-        Self::with_producers(true)
-    }
-
-    fn split(&mut self) -> ([Self::Tx<'_>; PRODUCERS], Self::Rx<'_>) {
-        ([(); PRODUCERS].map(|()| self.half()), self.half())
-    }
-}
-
-/// Where the producers run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seats {
-    /// Each on a CPU of its own. With two CPUs the second producer is the consumer's own thread, which pushes and pops
-    /// in turn, as a loop does that also sends to itself.
-    Apart,
-    /// Both on the first CPU, so that the kernel takes it from one to give it to the other at any moment; the consumer
-    /// on the second.
-    Shared,
-}
-
-/// Sends `items`, half of them from each producer, `batch` at a time, 1 or [`BATCH`]. The consumer checks that each
-/// producer's come in order.
+/// Sends `items`, half of them from each producer. The consumer takes what is there, up to [`BATCH`] at a time, and
+/// checks that each producer's come in order.
 ///
 /// # Errors
 /// [`Dropped`], and why.
-pub fn many<M: Many>(pinned: &Pinned, items: u64, batch: usize, seats: Seats) -> Result<Sample, Dropped> {
-    let mut queue = M::new();
-    let ([a, b], rx) = queue.split();
+fn run(
+    pinned: &Pinned,
+    [a, b]: [impl Tx<u64>; PRODUCERS],
+    rx: impl Rx<u64>,
+    items: u64,
+    Case { seats, batch }: Case,
+) -> Result<Sample, Dropped> {
     let (count, warm_up) = ((items / 2).max(1), 2 * CAPACITY as u64);
     let elapsed = match seats {
         Seats::Apart if pinned.cores() < 3 => pinned.window(vec![
@@ -147,9 +119,9 @@ pub fn many<M: Many>(pinned: &Pinned, items: u64, batch: usize, seats: Seats) ->
                 producer(second, b, 1, warm_up, count, batch),
                 Role::new(third, move |gate| {
                     let mut check = Check::new(rx);
-                    check.all(PRODUCERS as u64 * warm_up, batch);
+                    check.all(PRODUCERS as u64 * warm_up);
                     gate.start();
-                    check.all(PRODUCERS as u64 * count, batch);
+                    check.all(PRODUCERS as u64 * count);
                 }),
             ])?
         }
@@ -183,8 +155,7 @@ fn turns<R: Rx<u64>>(tx: &mut impl Tx<u64>, check: &mut Check<R>, from: u64, cou
         } else {
             tx.push_batch(next, (count - pushed).min(BATCH as u64) as usize) as u64
         };
-        // As many again as this thread pushed: the other producer's share.
-        let got = check.some(batch) + check.some(batch);
+        let got = check.some();
         (pushed, popped) = (pushed + sent, popped + got);
         if sent + got == 0 {
             patience.spin();
@@ -203,31 +174,24 @@ impl<R: Rx<u64>> Check<R> {
         Check { rx, next: [0, 1].map(first) }
     }
 
-    /// Pops up to `batch`, checks them, and returns how many.
+    /// Pops what is there, up to [`BATCH`], checks it, and returns how many.
     #[inline]
-    fn some(&mut self, batch: usize) -> u64 {
+    fn some(&mut self) -> u64 {
         let Check { rx, next } = self;
         let mut right = true;
-        let mut check = |item: u64| {
+        let popped = rx.pop_batch(BATCH, |&item| {
             let next = &mut next[(item >> WHO) as usize];
             right &= item == *next;
             *next += 1;
-        };
-        let popped = match batch {
-            1 => rx.pop().map_or(0, |item| {
-                check(item);
-                1
-            }),
-            _ => rx.pop_batch(BATCH, |&item| check(item)) as u64,
-        };
+        });
         assert!(right, "each producer's items must come in order");
-        popped
+        popped as u64
     }
 
-    fn all(&mut self, items: u64, batch: usize) {
+    fn all(&mut self, items: u64) {
         let (mut popped, mut patience) = (0, Patience::default());
         while popped < items {
-            match self.some(batch) {
+            match self.some() {
                 0 => patience.spin(),
                 some => popped += some,
             }
