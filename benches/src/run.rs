@@ -12,6 +12,7 @@ use crate::contest::{self, Contestant, Effort, Tally};
 use crate::cores::Cores;
 use crate::limits::Limit;
 use crate::report::{self, Outcome};
+use crate::sys;
 use crate::window::{self, Pinned};
 
 /// Runs a bench as its arguments say. `contests` calls [`Run::single`] and [`Run::contest`] for what it has.
@@ -39,7 +40,13 @@ pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
         tally: Tally::default(),
         started: Instant::now(),
     };
-    run.say(&format!("{bench}: {}", run.cores.machine()));
+    // For contests of one thread. A test has no figures to protect.
+    let priority = match &run.mode {
+        Mode::Test => "",
+        _ if sys::undisturbed() => ", real-time priority",
+        _ => ", no real-time priority (as root there is)",
+    };
+    run.say(&format!("{bench}: {}{priority}", run.cores.machine()));
     contests(&mut run);
     run.finish(bench)
 }

@@ -7,8 +7,8 @@
 
 use std::fmt;
 use std::hint;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -135,13 +135,17 @@ impl Pinned {
         let cores: Vec<usize> = roles.iter().map(|role| role.core).collect();
         assert!(cores.len() >= 2 && cores[0] != cores[cores.len() - 1], "first and last role share a CPU: {cores:?}");
         let shared = |core| cores.iter().filter(|&&other| other == core).count() > 1;
+        let crowded = cores.iter().any(|&core| shared(core));
         let meeting = Meeting {
             arrived: AtomicU32::new(0),
             threads: roles.len() as u32,
-            crowded: cores.iter().any(|&core| shared(core)),
+            crowded,
             lines: [PingPong::default(), PingPong::default()],
         };
         let last = roles.len() - 1;
+        // Nobody spins before everybody is on its own CPU: a new thread starts on its maker's, where it would have to
+        // wait behind one that spins.
+        let all_there = Barrier::new(roles.len());
         let seen: Vec<Seen> = thread::scope(|scope| {
             let threads: Vec<_> = roles
                 .into_iter()
@@ -153,9 +157,15 @@ impl Pinned {
                         _ => Part::Waits,
                     };
                     let gate = Gate { meeting: &meeting, part, started: OnceLock::new() };
+                    let all_there = &all_there;
                     scope.spawn(move || {
                         self.cores.pin(role.core);
+                        // Those that share a CPU take turns there, which the first of two with priority would not.
+                        if !crowded {
+                            sys::undisturbed();
+                        }
                         let _end = EndOnPanic;
+                        all_there.wait();
                         gate.play(role.work)
                     })
                 })
@@ -179,14 +189,18 @@ impl Pinned {
     }
 
     fn bare_ns(&self) -> f64 {
-        let lines = PingPong::default();
+        let (lines, all_there) = (PingPong::default(), Barrier::new(2));
         thread::scope(|scope| {
             let served = scope.spawn(|| {
                 self.cores.pin(1);
+                sys::undisturbed();
+                all_there.wait();
                 lines.serve(0, 2 * CHECK);
             });
             let pinged = scope.spawn(|| {
                 self.cores.pin(0);
+                sys::undisturbed();
+                all_there.wait();
                 lines.ping(0, CHECK, || ());
                 lines.time_pings(CHECK, CHECK)
             });

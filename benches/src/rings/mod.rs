@@ -171,7 +171,10 @@ impl Patience {
     #[cold]
     pub fn look(&mut self) {
         let since = *self.since.get_or_insert_with(Instant::now);
-        assert!(since.elapsed() < LONGEST, "not done after {LONGEST:?}: the ring has lost an item");
+        assert!(
+            since.elapsed() < LONGEST,
+            "not done after {LONGEST:?}: the other side stands still, or the ring has lost an item"
+        );
     }
 }
 

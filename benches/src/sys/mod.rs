@@ -37,3 +37,13 @@ fn this_cpu() -> u32 {
     // SAFETY: the call has no arguments and only returns a number.
     u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
+
+/// Asks that the calling thread is not disturbed by others on its CPU: the lowest real-time priority, which its children
+/// do not inherit. Whether the system allowed it.
+pub fn undisturbed() -> bool {
+    // SAFETY: all zeroes is a valid `sched_param` on every libc.
+    let mut priority: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
+    priority.sched_priority = 1;
+    // SAFETY: the pointer is valid for a read for the length of the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) == 0 }
+}
