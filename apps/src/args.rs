@@ -98,6 +98,10 @@ pub struct PingArgs {
     /// Give up when nothing moves for so long.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
     pub timeout: Duration,
+    /// While the server cannot be reached, does not answer, or nobody listens yet, try again for so long; the pauses
+    /// double from 0.1 to 2 s [default: no second attempt, but for a connection the server calls stale].
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub retry_for: Option<Duration>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
     pub core: CoreArgs,
@@ -247,6 +251,7 @@ mod tests {
         let args = ping("--count 1m --size 4k --depth 32 --connections 8 --rate 10k --verify --json out.json").unwrap();
         assert_eq!((args.count, args.size, args.depth, args.connections), (Some(1_000_000), 4_096, 32, 8));
         assert_eq!((args.rate, args.verify), (Some(10_000), true));
+        assert_eq!(ping("--retry-for 5s").unwrap().retry_for, Some(Duration::from_secs(5)));
         let args = ping("--seconds 2.5 --bind fe80::1%lo --pages 1g,4k --idle block --readiness io-uring").unwrap();
         assert_eq!(args.seconds, Some(Duration::from_millis(2_500)));
         assert_eq!(args.core.pages, [Pages::Huge1G, Pages::Small]);

@@ -100,6 +100,11 @@ impl Measure {
         }
     }
 
+    /// Attempts to connect that failed and were followed by another, from the start of the loop.
+    pub fn attempts_failed(&self) -> u64 {
+        self.stats_until.attempts_failed
+    }
+
     /// What the loop did meanwhile.
     pub fn counts(&self) -> Counts {
         difference(&self.stats_from, &self.stats_until)

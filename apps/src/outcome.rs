@@ -27,7 +27,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {connection} of {of}: {}{}", Words(&report.reason), NextStep(&report.reason))]
+    #[error("connection {connection} of {of}: {}{}{}", Words(&report.reason), Attempts(report), NextStep(&report.reason))]
     Connect {
         /// Which one.
         connection: u32,
@@ -108,6 +108,21 @@ impl fmt::Display for To<'_> {
     }
 }
 
+/// How often it was tried, where that was more than once.
+struct Attempts<'a>(&'a CloseReport);
+
+impl fmt::Display for Attempts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.attempts, &self.0.failed_before) {
+            (2.., Some(before)) if *before != self.0.reason => {
+                write!(f, " (attempt {}; before that: {})", self.0.attempts, Words(before))
+            }
+            (2.., _) => write!(f, " (attempt {})", self.0.attempts),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What to try next, for reasons that have an answer.
 struct NextStep<'a>(&'a CloseReason);
 
@@ -161,6 +176,17 @@ mod tests {
     fn a_closed_port_asks_for_the_server() {
         let text = connect(CloseReason::NobodyListens);
         assert!(text.contains("nobody listens") && text.contains("is the server running"), "{text}");
+    }
+
+    #[test]
+    fn attempts_are_counted_and_the_one_before_is_named_if_it_failed_otherwise() {
+        let text = |failed_before| {
+            let report = CloseReport { reason: CloseReason::NobodyListens, attempts: 7, failed_before, ..CLOSED };
+            Trouble::Connect { connection: 0, of: 1, report }.to_string()
+        };
+        assert!(text(Some(CloseReason::NobodyListens)).contains("and port (attempt 7); is the server running"));
+        let before = CloseReason::Rejected { code: 10 };
+        assert!(text(Some(before)).contains("(attempt 7; before that: rejected"), "{}", text(Some(before)));
     }
 
     #[test]

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::fabric::{Fabric, serve_at, shm_name};
-use common::{PATIENCE, Running, number};
+use common::fabric::{Fabric, alone, serve_at, shm_name};
+use common::{PATIENCE, Running, number, read_json, scratch};
 
 /// A peer's end is reported within this: the kernel tells it, so it takes no time of its own.
 const REPORT_LIMIT: Duration = Duration::from_millis(100);
@@ -160,4 +160,16 @@ fn nobody_there_is_said_at_once() {
         .expect("nobody listens")
         .expect("is the server running");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_server_that_starts_late_is_found_by_a_client_that_is_told_to_wait() {
+    let (name, _alone) = (shm_name(), alone());
+    let file = scratch("late.json");
+    let client = Fabric::Shm.start_ping(&name, &format!("--count 10 --retry-for 60s --json {}", file.display()));
+    std::thread::sleep(Duration::from_millis(700));
+    let server = serve_at(&name, "");
+    client.finish(PATIENCE).expect_code(0);
+    assert!(number(&read_json(&file), "connect_attempts_failed") >= 1);
+    server.stop();
 }

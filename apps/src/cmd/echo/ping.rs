@@ -9,7 +9,8 @@ use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan, Progress};
 use spinwire::report::{self, PingReport};
 use spinwire::signals::Stop;
-use spinwire_core::config::Timeouts;
+use spinwire_core::config::{Retry, Timeouts};
+use spinwire_core::time::Nanos;
 use spinwire_linux::cm::Endpoint;
 use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Transport};
 use spinwire_linux::verbs::Size;
@@ -25,6 +26,7 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         depth: Size::Asked(args.depth),
         message_bytes_max: args.size.max(1),
         timeouts: Timeouts { connect: args.timeout.into(), ..Timeouts::default() },
+        retry: retry(args),
         ..super::options(&args.core)?
     };
     match &args.target {
@@ -96,6 +98,18 @@ impl Talk {
 
 /// Lines that may wait to be printed.
 const LOG_LINES: usize = 16;
+
+/// One attempt, or as many as there is time for.
+fn retry(args: &PingArgs) -> Retry {
+    match args.retry_for {
+        Some(within) => {
+            let (attempts, within) = (u32::MAX, within.into());
+            Retry { attempts, attempts_stale: attempts, nobody_listens: true, within, ..Retry::DEFAULT }
+        }
+        // The time for each step is what counts, however long it is.
+        None => Retry { within: Nanos::from_secs(u64::MAX), ..Retry::DEFAULT },
+    }
+}
 
 /// Messages when neither a count nor a time is given.
 const COUNT_DEFAULT: u64 = 100_000;
