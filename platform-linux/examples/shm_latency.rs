@@ -105,7 +105,8 @@ fn answer(options: &Options, name: &Name, shared: &Shared) {
         loop {
             match shared.phase.0.load(Ordering::Acquire) {
                 BARE => {
-                    let mut seen = shared.there.0.load(Ordering::Acquire);
+                    // What was answered last, not what is there: the first of a window may have come already.
+                    let mut seen = shared.back.0.load(Ordering::Relaxed);
                     while shared.phase.0.load(Ordering::Relaxed) == BARE {
                         let now = shared.there.0.load(Ordering::Acquire);
                         if now != seen {

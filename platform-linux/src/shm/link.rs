@@ -21,7 +21,7 @@ pub(super) struct Link {
     receiver: Option<Receiver>,
     qp_num: u32,
     /// Of the peer's descriptors, so many are known to it as taken.
-    told: u32,
+    told: u64,
     end: End,
     /// On the fabric's list of links with sends under way.
     pub(super) is_sending: bool,
@@ -130,7 +130,7 @@ impl Link {
                 if out.is_full() || parts == PARTS_PER_VISIT {
                     break;
                 }
-                let taken = self.sender.on_ack(word.consumed()).and_then(|()| receiver.take(word, local, &receive));
+                let taken = self.sender.on_answer(word.consumed()).and_then(|()| receiver.take(word, local, &receive));
                 let (bytes, imm) = match taken {
                     Ok(Taken::Part) => {
                         parts += 1;
@@ -188,7 +188,7 @@ impl Link {
     pub(super) fn progress(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
         if let (Some(receiver), End::No) = (&self.receiver, self.end)
             && self.sender.waits_for_ack()
-            && let Err(lie) = self.sender.on_ack(receiver.peer_counter() as u32)
+            && let Err(lie) = self.sender.on_counter(receiver.peer_counter())
         {
             self.end = End::Fault(lie);
         }
@@ -213,11 +213,11 @@ impl Link {
         // SAFETY: inside our own segment and aligned; the peer only reads it.
         let counter = unsafe { AtomicU64::from_ptr(self.own.base().as_ptr().add(CONSUMED_AT).cast()) };
         // C1, pairs with C2: the slots were read before they are given back.
-        counter.store(u64::from(consumed), Ordering::Release);
+        counter.store(consumed, Ordering::Release);
     }
 
     #[inline]
-    fn consumed(&self) -> u32 {
+    fn consumed(&self) -> u64 {
         self.receiver.as_ref().map_or(0, Receiver::consumed)
     }
 }

@@ -14,8 +14,8 @@ use super::slot::{self, Body, Word};
 pub(super) struct Receiver {
     memory: PeerMemory,
     geometry: Geometry,
-    /// Descriptors taken, free-running.
-    consumed: u32,
+    /// Descriptors taken.
+    consumed: u64,
     partial: Option<Partial>,
 }
 
@@ -64,7 +64,7 @@ impl Receiver {
 
     /// Descriptors taken so far.
     #[inline]
-    pub(super) fn consumed(&self) -> u32 {
+    pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
@@ -73,7 +73,7 @@ impl Receiver {
     pub(super) fn peek(&self) -> Option<Word> {
         // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
         let word = unsafe { slot::load(self.slot()) };
-        (word.phase() == self.geometry.phase(self.consumed)).then_some(word)
+        (word.phase() == self.geometry.phase(self.consumed as u32)).then_some(word)
     }
 
     /// How many of our descriptors the peer says it has taken, by its counter.
@@ -101,7 +101,7 @@ impl Receiver {
                 }
                 // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
                 unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
-                self.consumed = self.consumed.wrapping_add(1);
+                self.consumed += 1;
                 Ok(Taken::Message { bytes, imm })
             }
             Body::Chunk => self.take_chunk(word.imm(), to, receive.room),
@@ -125,10 +125,10 @@ impl Receiver {
         // SAFETY: the chunk has `chunk_bytes`, of which `part` are copied; `got + part <= total <= room` of a buffer that
         // is lent to us.
         unsafe {
-            let chunk = self.memory.base().as_ptr().add(self.geometry.chunk(self.consumed));
+            let chunk = self.memory.base().as_ptr().add(self.geometry.chunk(self.consumed as u32));
             slot::copy_foreign(chunk, to.add(got as usize), part as usize);
         }
-        self.consumed = self.consumed.wrapping_add(1);
+        self.consumed += 1;
         let got = got + part;
         if got == total {
             self.partial = None;
@@ -141,7 +141,7 @@ impl Receiver {
     #[inline]
     fn slot(&self) -> *const u8 {
         // SAFETY: inside the peer's mapped segment: the offset comes from our own numbers.
-        unsafe { self.memory.base().as_ptr().add(self.geometry.slot(self.consumed)) }
+        unsafe { self.memory.base().as_ptr().add(self.geometry.slot(self.consumed as u32)) }
     }
 }
 

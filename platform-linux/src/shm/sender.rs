@@ -16,10 +16,10 @@ pub(super) struct Sender {
     geometry: Geometry,
     /// Our own segment; it outlives this.
     base: NonNull<u8>,
-    /// Descriptors published, free-running.
-    sent: u32,
+    /// Descriptors published.
+    sent: u64,
     /// Of these, taken by the peer.
-    acked: u32,
+    acked: u64,
     /// A ring of as many entries as the engine has send slots.
     queue: Box<[Entry]>,
     posted: u32,
@@ -37,7 +37,7 @@ struct Entry {
     imm: Option<u32>,
     signaled: bool,
     /// One past its last descriptor.
-    end: u32,
+    end: u64,
 }
 
 impl Sender {
@@ -73,15 +73,15 @@ impl Sender {
 
     /// Writes queued sends into the ring as far as there is room; each carries `consumed`. Tells whether any did.
     #[inline]
-    pub(super) fn launch(&mut self, local: &LocalMemory<'_>, consumed: u32) -> bool {
+    pub(super) fn launch(&mut self, local: &LocalMemory<'_>, consumed: u64) -> bool {
         let mask = self.queue.len() - 1;
         let before = self.sent;
-        while self.launched != self.posted && self.sent.wrapping_sub(self.acked) < self.geometry.slots() {
+        while self.launched != self.posted && self.sent - self.acked < u64::from(self.geometry.slots()) {
             let at = self.launched as usize & mask;
             let Entry { offset, len, imm, .. } = self.queue[at];
             let from = local.address(offset, len).cast_const();
             // SAFETY: inside our own segment, which outlives this; the slot is free: the peer has taken what it held.
-            let to = unsafe { self.base.as_ptr().add(self.geometry.slot(self.sent)) };
+            let to = unsafe { self.base.as_ptr().add(self.geometry.slot(self.sent as u32)) };
             let whole = if len as usize <= INLINE_MAX {
                 // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
                 unsafe { slot::write_inline(to, from, len as usize) };
@@ -102,11 +102,11 @@ impl Sender {
     }
 
     #[inline]
-    fn publish(&mut self, to: *mut u8, body: Body, imm: Option<u32>, consumed: u32) {
-        let word = Word::new(self.geometry.phase(self.sent), body, imm, consumed);
+    fn publish(&mut self, to: *mut u8, body: Body, imm: Option<u32>, consumed: u64) {
+        let word = Word::new(self.geometry.phase(self.sent as u32), body, imm, consumed as u32);
         // SAFETY: a slot of our own segment.
         unsafe { slot::store(to, word) };
-        self.sent = self.sent.wrapping_add(1);
+        self.sent += 1;
     }
 
     /// Writes the next part of a message of `len` bytes into the chunk of the slot at `to`.
@@ -115,26 +115,35 @@ impl Sender {
         // SAFETY: `progress + part <= len`, inside the leased buffer; the chunk belongs to the free slot `sent` and has
         // `chunk_bytes`. The two words behind the slot's first are ours to write.
         unsafe {
-            let chunk = self.base.as_ptr().add(self.geometry.chunk(self.sent));
+            let chunk = self.base.as_ptr().add(self.geometry.chunk(self.sent as u32));
             chunk.copy_from_nonoverlapping(from.add(self.progress as usize), part as usize);
             to.add(8).cast::<u64>().write(u64::from(len) << 32 | u64::from(part));
         }
         self.progress += part;
     }
 
-    /// The peer says how many descriptors it has taken (low 20 bits): with an answer, or by its counter. The one may be
-    /// older than what the other has said before.
+    /// The peer says with an answer how many descriptors it has taken (low 20 bits). The answer may be older than what its
+    /// counter has said, but no more than a ring is long: each answer is read, in order.
     #[inline]
-    pub(super) fn on_ack(&mut self, consumed: u32) -> Result<(), Lie> {
-        let more = consumed.wrapping_sub(self.acked) & ACK_MASK;
+    pub(super) fn on_answer(&mut self, consumed: u32) -> Result<(), Lie> {
+        let more = consumed.wrapping_sub(self.acked as u32) & ACK_MASK;
         // Older: less than nothing. The ring is far smaller than half the range.
-        if more > ACK_MASK / 2 {
-            return Ok(());
-        }
-        if more > self.sent.wrapping_sub(self.acked) {
+        if more > ACK_MASK / 2 { Ok(()) } else { self.take_off(more.into()) }
+    }
+
+    /// The peer says the same by its counter, in full: it may be older by any number of answers.
+    #[inline]
+    pub(super) fn on_counter(&mut self, consumed: u64) -> Result<(), Lie> {
+        self.take_off(consumed.saturating_sub(self.acked))
+    }
+
+    /// The peer has taken so many more.
+    #[inline]
+    fn take_off(&mut self, more: u64) -> Result<(), Lie> {
+        if more > self.sent - self.acked {
             return Err(Lie::Acknowledgement);
         }
-        self.acked = self.acked.wrapping_add(more);
+        self.acked += more;
         Ok(())
     }
 
@@ -162,7 +171,7 @@ impl Sender {
         let mask = self.queue.len() - 1;
         while self.completed != self.launched {
             let entry = &self.queue[self.completed as usize & mask];
-            if entry.end.wrapping_sub(self.acked).wrapping_sub(1) < u32::MAX / 2 {
+            if entry.end > self.acked {
                 return;
             }
             if entry.signaled {
