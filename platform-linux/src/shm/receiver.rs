@@ -17,6 +17,8 @@ pub(super) struct Receiver {
     /// Descriptors taken.
     consumed: u64,
     partial: Option<Partial>,
+    /// The last message took both lines of its slot: the next one likely does.
+    is_wide: bool,
 }
 
 /// A message of which some chunks have come.
@@ -59,7 +61,7 @@ impl Lie {
 impl Receiver {
     /// Reads a peer's ring in memory of at least [`Geometry::bytes`].
     pub(super) fn new(memory: PeerMemory, geometry: Geometry) -> Self {
-        Self { memory, geometry, consumed: 0, partial: None }
+        Self { memory, geometry, consumed: 0, partial: None, is_wide: false }
     }
 
     /// Descriptors taken so far.
@@ -71,6 +73,10 @@ impl Receiver {
     /// The next descriptor's word, if it is there. Cost when it is not: one load.
     #[inline]
     pub(super) fn peek(&self) -> Option<Word> {
+        if self.is_wide {
+            // SAFETY: a slot of the peer's mapped segment.
+            unsafe { slot::prefetch_second_line(self.slot()) };
+        }
         // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
         let word = unsafe { slot::load(self.slot()) };
         (word.phase() == self.geometry.phase(self.consumed as u32)).then_some(word)
@@ -101,6 +107,7 @@ impl Receiver {
                 }
                 // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
                 unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
+                self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
                 self.consumed += 1;
                 Ok(Taken::Message { bytes, imm })
             }
