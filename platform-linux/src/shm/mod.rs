@@ -55,6 +55,8 @@ mod users;
 mod wire;
 
 #[cfg(test)]
+mod memory_tests;
+#[cfg(test)]
 mod tests;
 
 pub use control::ShmControl;
