@@ -135,11 +135,10 @@ impl Pinned {
         let cores: Vec<usize> = roles.iter().map(|role| role.core).collect();
         assert!(cores.len() >= 2 && cores[0] != cores[cores.len() - 1], "first and last role share a CPU: {cores:?}");
         let shared = |core| cores.iter().filter(|&&other| other == core).count() > 1;
-        let crowded = cores.iter().any(|&core| shared(core));
         let meeting = Meeting {
             arrived: AtomicU32::new(0),
             threads: roles.len() as u32,
-            crowded,
+            crowded: cores.iter().any(|&core| shared(core)),
             lines: [PingPong::default(), PingPong::default()],
         };
         let last = roles.len() - 1;
@@ -157,11 +156,11 @@ impl Pinned {
                         _ => Part::Waits,
                     };
                     let gate = Gate { meeting: &meeting, part, started: OnceLock::new() };
-                    let all_there = &all_there;
+                    let (all_there, shares) = (&all_there, shared(role.core));
                     scope.spawn(move || {
                         self.cores.pin(role.core);
                         // Those that share a CPU take turns there, which the first of two with priority would not.
-                        if !crowded {
+                        if !shares {
                             sys::undisturbed();
                         }
                         let _end = EndOnPanic;
