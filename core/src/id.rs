@@ -41,6 +41,13 @@ impl ConnId {
         self.0
     }
 
+    /// The inverse of [`ConnId::to_bits`] for a word that is known to be one.
+    #[inline]
+    pub(crate) const fn of_word(bits: u64) -> Self {
+        debug_assert!(bits >> SLOT_BITS != 0);
+        Self(bits)
+    }
+
     /// The inverse of [`ConnId::to_bits`]; `None` for words that no handle has.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         if bits >> SLOT_BITS == 0 { None } else { Some(Self(bits)) }
@@ -107,11 +114,17 @@ impl WorkId {
         (self.0 & SLOT_MASK) as usize
     }
 
-    /// Whether this names work of `kind` that was posted in exactly this life of the connection's slot.
+    /// The same connection and kind, with another index, of which it keeps the low 20 bits.
     #[inline]
-    pub const fn is_of(self, conn: ConnId, kind: WorkKind) -> bool {
-        // The index, which may be any, is above everything else.
-        (self.0 ^ WorkId::new(conn, kind, 0).0) & ((1 << INDEX_SHIFT) - 1) == 0
+    pub const fn with_index(self, index: u32) -> Self {
+        Self(self.0 << (64 - INDEX_SHIFT) >> (64 - INDEX_SHIFT) | (index as u64) << INDEX_SHIFT)
+    }
+
+    /// Whether both name work of one kind that was posted in one life of one slot, whatever their indices.
+    #[inline]
+    pub const fn is_like(self, other: WorkId) -> bool {
+        // The index is above everything else.
+        (self.0 ^ other.0) << (64 - INDEX_SHIFT) == 0
     }
 
     /// What was posted; `None` for a word that no work id of ours has.
@@ -170,7 +183,8 @@ mod tests {
             for kind in [WorkKind::Recv, WorkKind::Send] {
                 let work = WorkId::from_bits(WorkId::new(conn, kind, index).to_bits());
                 assert_eq!((work.slot(), work.kind(), work.index()), (slot as usize, Some(kind), index));
-                assert!(work.is_of(conn, kind));
+                assert!(work.is_like(WorkId::new(conn, kind, 77)));
+                assert_eq!(WorkId::new(conn, kind, 77).with_index(index), work);
             }
         }
     }
@@ -178,10 +192,11 @@ mod tests {
     #[test]
     fn another_life_of_the_slot_is_told_apart() {
         let work = WorkId::new(ConnId::new(3, 9), WorkKind::Recv, 1);
-        assert!(work.is_of(ConnId::new(3, 9), WorkKind::Recv));
-        assert!(!work.is_of(ConnId::new(3, 10), WorkKind::Recv));
-        assert!(!work.is_of(ConnId::new(4, 9), WorkKind::Recv));
-        assert!(!work.is_of(ConnId::new(3, 9), WorkKind::Send));
+        let other = |slot, generation, kind| WorkId::new(ConnId::new(slot, generation), kind, 1);
+        assert!(work.is_like(other(3, 9, WorkKind::Recv)));
+        assert!(!work.is_like(other(3, 10, WorkKind::Recv)));
+        assert!(!work.is_like(other(4, 9, WorkKind::Recv)));
+        assert!(!work.is_like(other(3, 9, WorkKind::Send)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub use table::{Place, Slot, Table, TableError, Vacant};
 use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
 use crate::cm::table::State;
-use crate::id::{ConnId, EndpointId, RequestId};
+use crate::id::{ConnId, EndpointId, RequestId, WorkId, WorkKind};
 use crate::time::{Instant, Nanos};
 
 /// Where a connection comes from.
@@ -63,8 +63,11 @@ pub(crate) struct Asked {
 pub struct Conn {
     pub(crate) origin: Origin,
     /// What the platform knows the present attempt by: in events, actions and work ids. Of the first attempt, and so for
-    /// most connections, it is the connection's own handle.
+    /// most connections, it is the connection's own handle. Set by [`Conn::begin_attempt`].
     pub(crate) link: ConnId,
+    /// Work ids of its receives and its sends, but for the index.
+    pub(crate) recv_work: WorkId,
+    pub(crate) send_work: WorkId,
     pub(crate) peer: Option<Peer>,
     pub(crate) state: State,
     /// The deadline was put off, because the loop was behind.
@@ -93,8 +96,6 @@ pub struct Conn {
     pub(crate) recv_posted: u32,
     /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
     pub(crate) held: u32,
-    /// Every n-th send is signalled.
-    pub(crate) signal_every: u32,
     /// Largest message the peer takes.
     pub(crate) send_bytes_max: u32,
     /// on_open was called.
@@ -120,6 +121,8 @@ impl Conn {
         Self {
             origin,
             link: ConnId::NONE,
+            recv_work: WorkId::from_bits(0),
+            send_work: WorkId::from_bits(0),
             peer,
             state: match origin {
                 Origin::Endpoint(_) => State::Opening,
@@ -139,7 +142,6 @@ impl Conn {
             credits: Credits::RAW,
             recv_posted: 0,
             held: 0,
-            signal_every: 1,
             send_bytes_max: 0,
             opened: false,
             goodbye: false,
@@ -150,9 +152,22 @@ impl Conn {
         }
     }
 
+    /// From here on the platform knows it by `link`.
+    pub(crate) fn begin_attempt(&mut self, link: ConnId) {
+        self.link = link;
+        self.recv_work = WorkId::new(link, WorkKind::Recv, 0);
+        self.send_work = WorkId::new(link, WorkKind::Send, 0);
+    }
+
     /// Whether a data message goes out with the next flush: it carries credits, and is an answer.
     pub(crate) fn data_goes(&self) -> bool {
         self.sends.ready() > 0 || (self.sends.waiting() > 0 && self.credits.for_data() > 0)
+    }
+
+    /// A control message is due, or data waits for credits that may have come.
+    #[inline]
+    pub(crate) fn has_control_due(&self) -> bool {
+        self.due != Due::NOTHING || self.sends.waiting() > 0 || self.credits.update_is_due()
     }
 
     /// Messages go both ways: it is up, and nobody closes it. Then it was opened, and there is no reason for an end yet.

@@ -24,8 +24,10 @@ pub struct SendQueue {
     posted: u32,
     cleared: u32,
     tail: u32,
-    /// Sends since the last signalled one.
-    unsignaled: u32,
+    /// Every n-th send is signalled.
+    signal_every: u32,
+    /// Sends until the next signalled one, that one included.
+    until_signal: u32,
     /// The application's sends that are not retired.
     app: u32,
     /// Control messages that are not retired.
@@ -35,7 +37,16 @@ pub struct SendQueue {
 impl SendQueue {
     /// A ring whose counters start at `start`; tests start them near the wrap.
     pub const fn starting_at(start: u32) -> Self {
-        Self { retired: start, posted: start, cleared: start, tail: start, unsignaled: 0, app: 0, control: 0 }
+        Self {
+            retired: start,
+            posted: start,
+            cleared: start,
+            tail: start,
+            signal_every: 1,
+            until_signal: 1,
+            app: 0,
+            control: 0,
+        }
     }
 
     /// Sends that are not posted yet.
@@ -120,18 +131,22 @@ impl SendQueue {
         }
     }
 
-    /// Clears the oldest send that waits, or the one that is pushed next if none does. Returns its sequence number, and
-    /// whether it is signalled: every `signal_every`-th is, and each that `must`.
+    /// From the next send on, every `n`-th is signalled; `n` is at least 1.
+    pub const fn signal_every(&mut self, n: u32) {
+        (self.signal_every, self.until_signal) = (n, n);
+    }
+
+    /// Clears the oldest send that waits, or the one that is pushed next if none does. Returns whether it is signalled:
+    /// every n-th is, and each that `must`.
     #[inline]
-    pub fn clear(&mut self, must: bool, signal_every: u32) -> (u32, bool) {
-        let seq = self.cleared;
-        self.cleared = seq.wrapping_add(1);
-        self.unsignaled += 1;
-        let signaled = must || self.unsignaled >= signal_every;
+    pub const fn clear(&mut self, must: bool) -> bool {
+        self.cleared = self.cleared.wrapping_add(1);
+        self.until_signal -= 1;
+        let signaled = must || self.until_signal == 0;
         if signaled {
-            self.unsignaled = 0;
+            self.until_signal = self.signal_every;
         }
-        (seq, signaled)
+        signaled
     }
 
     /// The sends that are ready, as one or two slices.

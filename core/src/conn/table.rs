@@ -209,7 +209,7 @@ impl<T> Slot<T> {
     /// The handle of what is in this slot, whose number is `index`.
     #[inline]
     fn id(&self, index: usize) -> Option<ConnId> {
-        if self.word as u16 == index as u16 { ConnId::from_bits(self.word) } else { None }
+        if self.word as u16 == index as u16 { Some(ConnId::of_word(self.word)) } else { None }
     }
 }
 

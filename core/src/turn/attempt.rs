@@ -14,7 +14,7 @@ impl<C: Control> Engine<'_, C> {
     pub(super) fn abandon(&mut self, id: ConnId) {
         self.destroy(id);
         let Some(conn) = self.core.conns.get_mut(id) else { return };
-        conn.link = conn.link.next_attempt();
+        conn.begin_attempt(conn.link.next_attempt());
         conn.failed_before = conn.reason.take();
         conn.credits = Credits::RAW;
         self.core.stats.attempts_failed += 1;

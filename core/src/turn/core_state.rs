@@ -7,7 +7,7 @@ use crate::cm::event::Peer;
 use crate::config::{Config, Mode, Sizing};
 use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, SendQueue, Table};
 use crate::fabric::{Completion, SendWr};
-use crate::id::{ConnId, WorkId, WorkKind};
+use crate::id::{ConnId, WorkId};
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
 use crate::time::Instant;
@@ -51,16 +51,16 @@ impl<'m> Core<'m> {
     }
 
     /// Whose work a completion is: the connection its work id names, if it lives and the completion came from its queue
-    /// pair. What has no owner is counted and may touch nobody's books.
+    /// pair. `posted` says which of the connection's work it claims to be. What has no owner is counted and may touch nobody's books.
     #[inline]
     pub(super) fn owner<'c>(
         conns: &'c mut Table<'m, Conn>,
         stats: &mut Stats,
         completion: &Completion,
-        kind: WorkKind,
+        posted: impl Fn(&Conn) -> WorkId,
     ) -> Option<(ConnId, &'c mut Conn)> {
         let Completion { wr_id, qp_num, .. } = *completion;
-        let named = conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_of(conn.link, kind));
+        let named = conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_like(posted(conn)));
         let is_named = named.is_some();
         let owner = named.filter(|(_, conn)| conn.qp_num == Some(qp_num));
         if owner.is_none() {
@@ -84,7 +84,7 @@ impl<'m> Core<'m> {
             .insert(Conn::new(origin, peer))
             .map_err(|_| ConnectError { live: self.conns.live(), capacity: self.conns.capacity() })?;
         if let Some(conn) = self.conns.get_mut(id) {
-            conn.link = id;
+            conn.begin_attempt(id);
         }
         self.dirty.mark(id.slot());
         Ok(id)
@@ -95,14 +95,14 @@ impl<'m> Core<'m> {
         match hello {
             Some(hello) => {
                 conn.credits = Credits::new(hello.credits, sizing.recv_posted_min);
-                conn.signal_every = sizing.signal_every;
+                conn.sends.signal_every(sizing.signal_every);
                 conn.send_bytes_max = hello.message_bytes_max.min(config.message_bytes_max);
                 conn.answers_asks = hello.answers_asks;
             }
             None => {
                 conn.credits = Credits::RAW;
                 // Nothing later on the connection would retire an unsignalled tail.
-                conn.signal_every = 1;
+                conn.sends.signal_every(1);
                 conn.send_bytes_max = config.message_bytes_max;
             }
         }
@@ -132,7 +132,7 @@ impl<'m> Core<'m> {
 
     /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up. The
     /// connection is dirty since the message came.
-    #[inline]
+    #[inline(always)]
     pub(super) fn queue_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.flows()) else {
             return self.recv_pool.release(buf);
@@ -168,7 +168,7 @@ impl<'m> Core<'m> {
                 stats.credit_stalls += 1;
                 return;
             }
-            clear(stats, conn.link, conn.signal_every, &mut conn.sends, wr);
+            clear(stats, conn.send_work, &mut conn.sends, wr);
         }
     }
 
@@ -204,12 +204,12 @@ impl<'m> Core<'m> {
 }
 
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
-#[inline]
+#[inline(always)]
 fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, ring: &mut [SendWr], buf: Lease, len: u32) {
     let inline = len > 0 && len <= config.inline_bytes_max;
     let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), inline, ..SendWr::EMPTY };
     if conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data) {
-        clear(stats, conn.link, conn.signal_every, &mut conn.sends, &mut wr);
+        clear(stats, conn.send_work, &mut conn.sends, &mut wr);
     }
     conn.sends.push(ring, wr);
 }
@@ -217,11 +217,12 @@ fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, ring: &mut [S
 /// Books a send as one that goes out with the next flush: it has its credit. It is the oldest that waits, or is about to
 /// be.
 #[inline]
-fn clear(stats: &mut Stats, link: ConnId, signal_every: u32, sends: &mut SendQueue, wr: &mut SendWr) {
-    let (seq, signaled) = sends.clear(wr.signaled, signal_every);
-    wr.wr_id = WorkId::new(link, WorkKind::Send, seq);
-    wr.signaled = signaled;
-    stats.sends_signaled += u64::from(signaled);
+fn clear(stats: &mut Stats, work: WorkId, sends: &mut SendQueue, wr: &mut SendWr) {
+    wr.wr_id = work.with_index(sends.clear_seq());
+    if sends.clear(wr.signaled) {
+        wr.signaled = true;
+        stats.sends_signaled += 1;
+    }
     stats.messages_sent += u64::from(wr.buf.is_some());
     stats.bytes_sent += u64::from(wr.len);
 }

@@ -14,15 +14,22 @@ impl<C: Control> Engine<'_, C> {
     /// A few connection events. When none waits, this is the control side's idle check and nothing else.
     #[inline]
     pub(super) fn connection_events<H: Handler>(&mut self, handler: &mut H) {
-        for _ in 0..EVENTS_PER_TURN {
-            let Some(event) = self.control.poll_event(self.core.now) else { return };
+        if let Some(event) = self.control.poll_event(self.core.now) {
             self.worked = true;
+            self.events(handler, event);
+        }
+    }
+
+    #[inline(never)]
+    fn events<H: Handler>(&mut self, handler: &mut H, first: CmEvent) {
+        self.event(handler, &first);
+        for _ in 1..EVENTS_PER_TURN {
+            let Some(event) = self.control.poll_event(self.core.now) else { return };
             self.event(handler, &event);
         }
         self.behind = true;
     }
 
-    #[inline(never)]
     fn event<H: Handler>(&mut self, handler: &mut H, event: &CmEvent) {
         match event.target {
             Target::Conn(id) => self.conn_event(handler, id, event),

@@ -6,40 +6,65 @@ use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::config::{BATCH_MAX, Sizing};
 use crate::conn::{Conn, Due, MessageKind};
-use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr};
-use crate::id::{ConnId, WorkId, WorkKind};
+use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
+use crate::id::ConnId;
+use crate::stats::Stats;
 
 impl<C: Control> Engine<'_, C> {
     /// Visits each connection that something happened to. One that is marked again meanwhile waits for the next turn.
     #[inline]
     pub(super) fn flush<H: Handler>(&mut self, handler: &mut H) {
-        let count = self.core.dirty.len();
-        if count > 0 {
+        if !self.core.dirty.is_empty() {
             self.worked = true;
-            self.flush_dirty(handler, count);
+            self.flush_dirty(handler);
         }
     }
 
     #[inline(never)]
-    fn flush_dirty<H: Handler>(&mut self, handler: &mut H, count: usize) {
-        for _ in 0..count {
-            let Some(slot) = self.core.dirty.pop() else { break };
+    fn flush_dirty<H: Handler>(&mut self, handler: &mut H) {
+        let walk = self.core.dirty.walk();
+        for place in walk.places() {
+            let slot = self.core.dirty.take(walk, place);
             let Some((id, conn)) = self.core.conns.at_mut(slot) else { continue };
-            if conn.flows() {
-                self.flush_conn(handler, id);
+            if conn.flows() && !conn.has_control_due() {
+                self.post(handler, id);
             } else {
                 self.flush_other(handler, id);
             }
         }
     }
 
-    /// A connection that comes up, or ends.
+    /// A connection that comes up, or ends, or has something to say for itself.
     #[inline(never)]
     fn flush_other<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         self.wishes(handler, id);
-        self.flush_conn(handler, id);
+        self.core.gather(id);
+        self.post(handler, id);
         self.check_sends_done(handler, id);
         self.check_drained(handler, id);
+    }
+
+    /// Sends first: they are what somebody waits for, and the spare receives cover the moment.
+    #[inline(always)]
+    fn post<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        let Core { conns, sends, sizing, stats, .. } = &mut self.core;
+        let Some(conn) = conns.get_mut(id) else { return };
+        if sends_out(conn.state) && conn.sends.ready() > 0 {
+            let ring = Core::ring(sends, sizing, id.slot());
+            if let Err(error) = post_ready(&mut self.fabric, stats, conn, ring) {
+                return self.post_failed(handler, id, "send", error);
+            }
+        }
+        if sizing.recv_posted - conn.recv_posted >= sizing.recv_batch
+            && let Err(error) = self.core.top_up(&mut self.fabric, id)
+        {
+            self.post_failed(handler, id, "receive", error);
+        }
+    }
+
+    #[cold]
+    fn post_failed<H: Handler>(&mut self, handler: &mut H, id: ConnId, what: &'static str, error: PostError) {
+        self.feed(handler, id, Input::WorkFailed, Some(CloseReason::Post { what, errno: error.errno }));
     }
 
     /// What the application asked for since the last turn.
@@ -55,16 +80,6 @@ impl<C: Control> Engine<'_, C> {
             self.feed(handler, id, Input::LocalClose, Some(CloseReason::Local));
         } else if state == State::Opening {
             self.feed(handler, id, Input::Start, None);
-        }
-    }
-
-    /// Sends first: they are what somebody waits for, and the spare receives cover the moment.
-    #[inline]
-    fn flush_conn<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
-        let result = self.core.post_sends(&mut self.fabric, id).map_err(|error| ("send", error));
-        let result = result.and_then(|()| self.core.top_up(&mut self.fabric, id).map_err(|error| ("receive", error)));
-        if let Err((what, error)) = result {
-            self.feed(handler, id, Input::WorkFailed, Some(CloseReason::Post { what, errno: error.errno }));
         }
     }
 
@@ -88,30 +103,6 @@ impl<C: Control> Engine<'_, C> {
 }
 
 impl Core<'_> {
-    /// Posts what has its credits, in one chain.
-    #[inline]
-    fn post_sends(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
-        let Some(conn) = self.conns.get_mut(id) else { return Ok(()) };
-        if conn.due != Due::NOTHING || conn.sends.waiting() > 0 || conn.credits.update_is_due() {
-            self.gather(id);
-        }
-        let Self { conns, sends, sizing, stats, .. } = self;
-        let Some(conn) = conns.get_mut(id) else { return Ok(()) };
-        let ready = conn.sends.ready();
-        if ready == 0 || !sends_out(conn.state) {
-            return Ok(());
-        }
-        let (first, second) = conn.sends.chain(Self::ring(sends, sizing, id.slot()));
-        if let Some(imm) = first.first_mut().and_then(|wr| wr.imm.as_mut()) {
-            *imm |= u32::from(conn.credits.give());
-        }
-        let result = fabric.post_send(conn.link, (first, second));
-        let taken = result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready);
-        conn.sends.advance(taken);
-        stats.doorbells += 1;
-        result
-    }
-
     /// Adds a control message where one is due and can go, and clears what was waiting.
     #[inline(never)]
     fn gather(&mut self, id: ConnId) {
@@ -128,20 +119,9 @@ impl Core<'_> {
         }
     }
 
-    /// Posts receives, if a batch of them is missing.
-    #[inline]
-    fn top_up(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
-        match self.conns.get(id) {
-            Some(conn) if self.sizing.recv_posted - conn.recv_posted >= self.sizing.recv_batch => {
-                self.post_receives(fabric, id)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Posts receives until there are as many as promised, or no buffer is left.
     #[inline(never)]
-    fn post_receives(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
+    fn top_up(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
         let Self { conns, recv_pool, sizing, stats, dirty, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
         if conn.qp_num.is_none()
@@ -153,14 +133,12 @@ impl Core<'_> {
         let spare = (sizing.recv_buffers - conn.sends.answers()).saturating_sub(conn.recv_posted);
         let mut wanted = missing.min(spare);
         while wanted > 0 {
-            let mut chain = heapless::Vec::<RecvWr, BATCH_MAX>::new();
-            while chain.len() < BATCH_MAX.min(wanted as usize) {
-                let Some(buf) = recv_pool.take() else { break };
-                let buf = recv_pool.lend(buf, id);
-                let wr_id = WorkId::new(conn.link, WorkKind::Recv, buf.index());
-                // The loop's bound is the capacity.
-                let _ = chain.push(RecvWr { wr_id, buf });
-            }
+            let work = conn.recv_work;
+            let mut next = || recv_pool.take().map(|buf| recv_pool.lend(buf, id));
+            let chain: heapless::Vec<RecvWr, BATCH_MAX> = (0..wanted.min(BATCH_MAX as u32))
+                .map_while(|_| next())
+                .map(|buf| RecvWr { wr_id: work.with_index(buf.index()), buf })
+                .collect();
             if chain.is_empty() {
                 stats.buffer_stalls += 1;
                 dirty.mark(id.slot());
@@ -185,6 +163,27 @@ impl Core<'_> {
         }
         Ok(())
     }
+}
+
+/// Posts what is ready, in one chain. Credits go with the first of it.
+#[inline]
+fn post_ready(
+    fabric: &mut impl Fabric,
+    stats: &mut Stats,
+    conn: &mut Conn,
+    ring: &mut [SendWr],
+) -> Result<(), PostError> {
+    let (first, second) = conn.sends.chain(ring);
+    if conn.credits.owes()
+        && let Some(imm) = first.first_mut().and_then(|wr| wr.imm.as_mut())
+    {
+        *imm |= u32::from(conn.credits.give());
+    }
+    let ready = conn.sends.ready();
+    let result = fabric.post_send(conn.link, (first, second));
+    conn.sends.advance(result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready));
+    stats.doorbells += 1;
+    result
 }
 
 /// States in which sends go out.

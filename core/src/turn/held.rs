@@ -11,7 +11,7 @@
 use super::{Core, Engine, Handler};
 use crate::cm::table::State;
 use crate::fabric::{Control, SendWr};
-use crate::id::{ConnId, WorkId, WorkKind};
+use crate::id::ConnId;
 use crate::pool::Buf;
 
 impl<'m> Core<'m> {
@@ -25,7 +25,7 @@ impl<'m> Core<'m> {
         let lease = self.recv_pool.lend(buf, id);
         conn.recv_posted += 1;
         conn.held += 1;
-        let wr_id = WorkId::new(conn.link, WorkKind::Recv, lease.index());
+        let wr_id = conn.recv_work.with_index(lease.index());
         let ring = Self::ring(self.sends, &self.sizing, id.slot());
         conn.sends.push(ring, SendWr { wr_id, len: bytes, imm, ..SendWr::EMPTY });
         self.stats.messages_held += 1;

@@ -101,7 +101,7 @@ impl<'m, C: Control> Engine<'m, C> {
 
     /// When the engine next has to run although nothing happens; [`Instant::NEVER`] for not at all.
     pub fn next_deadline(&self) -> Instant {
-        if self.core.dirty.len() > 0 { self.core.now } else { self.core.timers.next_deadline() }
+        if !self.core.dirty.is_empty() { self.core.now } else { self.core.timers.next_deadline() }
     }
 
     /// The counters so far.

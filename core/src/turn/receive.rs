@@ -6,7 +6,7 @@ use crate::cm::table::{Input, State};
 use crate::config::Mode;
 use crate::conn::{Conn, Due, Imm, MessageKind};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
-use crate::id::{ConnId, WorkKind};
+use crate::id::ConnId;
 use crate::pool::Buf;
 use crate::time::Instant;
 use crate::timer::TimerKind;
@@ -18,36 +18,36 @@ impl<'m, C: Control> Engine<'m, C> {
     pub(super) fn receive<H: Handler>(&mut self, handler: &mut H) {
         let mut batch = Batch::new();
         self.fabric.poll_recv(&mut batch);
-        if batch.is_empty() {
-            return;
+        if !batch.is_empty() {
+            self.worked = true;
+            self.receive_batches(handler, &mut batch);
         }
-        self.worked = true;
-        for _ in 1..BATCHES_MAX {
-            if !self.receive_batch(handler, &batch) {
+    }
+
+    #[inline(never)]
+    fn receive_batches<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) {
+        for left in (0..BATCHES_MAX).rev() {
+            let stale = self.core.stats.completions_stale;
+            self.core.stats.polled(batch.len());
+            for completion in &*batch {
+                self.received(handler, completion);
+            }
+            if !batch.is_full() {
+                return;
+            }
+            self.behind = true;
+            if left == 0 || self.core.stats.completions_stale == stale {
                 return;
             }
             batch.clear();
-            self.fabric.poll_recv(&mut batch);
+            self.fabric.poll_recv(batch);
         }
-        self.receive_batch(handler, &batch);
     }
 
-    /// Returns whether another batch is due in this turn: this one was full, and part of it stale.
-    #[inline(never)]
-    fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch) -> bool {
-        let stale = self.core.stats.completions_stale;
-        self.core.stats.polled(batch.len());
-        for completion in batch {
-            self.received(handler, completion);
-        }
-        self.behind |= batch.is_full();
-        batch.is_full() && self.core.stats.completions_stale > stale
-    }
-
-    #[inline]
+    #[inline(always)]
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         let Core { conns, recv_pool, dirty, stats, config, now, .. } = &mut self.core;
-        let Some((id, conn)) = Core::owner(conns, stats, completion, WorkKind::Recv) else { return };
+        let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.recv_work) else { return };
         // The buffer counts only if this connection has lent it: a completion is never believed twice.
         let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), id) else {
             stats.completions_stale += 1;
@@ -83,7 +83,7 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, mut buf: Buf<'m>, bytes: u32) {
         if !flows && !self.is_wanted(handler, id) {
             self.core.stats.messages_after_close += 1;
@@ -208,7 +208,8 @@ fn read_message(
     if bytes as usize > room {
         return Err(Some(ProtocolError::TooLong { got: bytes, max: room as u32 }));
     }
-    if conn.state == State::Connecting || (mode == Mode::Spinwire && conn.credits.is_raw()) {
+    let is_early = || conn.state == State::Connecting || (mode == Mode::Spinwire && conn.credits.is_raw());
+    if !conn.flows() && is_early() {
         return Err(None);
     }
     conn.heard = now;

@@ -4,7 +4,7 @@ use super::{Core, Cx, Engine, Handler};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
-use crate::id::{ConnId, WorkKind};
+use crate::id::ConnId;
 
 impl<C: Control> Engine<'_, C> {
     /// One batch of send completions.
@@ -29,7 +29,7 @@ impl<C: Control> Engine<'_, C> {
 
     fn sent<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         let Core { conns, stats, now, .. } = &mut self.core;
-        let Some((id, conn)) = Core::owner(conns, stats, completion, WorkKind::Send) else { return };
+        let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.send_work) else { return };
         let Some(count) = conn.sends.retired_by(completion.wr_id.index()) else {
             stats.completions_stale += 1;
             return;

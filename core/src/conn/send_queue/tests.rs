@@ -17,6 +17,7 @@ fn agrees_with_a_model_over_the_wrap() {
     for (seed, len) in [1usize, 2, 8, 64].into_iter().enumerate() {
         let mut random = Random::new(seed as u64);
         let (mut queue, mut ring) = (SendQueue::starting_at(u32::MAX - 500), ring(len));
+        queue.signal_every(3);
         let mut model: VecDeque<(u32, bool)> = VecDeque::new();
         let mut flown = 0usize;
         for _ in 0..200_000 {
@@ -37,7 +38,7 @@ fn agrees_with_a_model_over_the_wrap() {
                         .map(|_| {
                             assert!(queue.next_waiting(&mut ring).is_some());
                             let must = random.below(10) == 0;
-                            queue.clear(must, 3).1
+                            queue.clear(must)
                         })
                         .collect();
                     let (first, second) = queue.chain(&mut ring);
@@ -80,7 +81,7 @@ fn a_completion_of_nothing_in_flight_is_recognised() {
     assert_eq!(queue.retired_by(10), None);
     queue.push(&mut ring, SendWr::EMPTY);
     assert_eq!(queue.retired_by(10), None, "gathered, not posted");
-    queue.clear(false, 1);
+    queue.clear(false);
     assert_eq!(queue.retired_by(10), None, "ready, not posted");
     queue.advance(1);
     assert_eq!((queue.retired_by(9), queue.retired_by(10), queue.retired_by(11)), (None, Some(1), None));
