@@ -1,7 +1,9 @@
 //! Every limit in one place, each with its reason.
 
+mod holders;
 mod waiting;
 
+pub use holders::{RecvHolders, SendHolders};
 pub use waiting::{Keepalive, Retry, Timeouts};
 
 use crate::id::INDEX_MASK;
@@ -40,6 +42,10 @@ const RECV_BATCH_MAX: u32 = 8;
 /// Receives kept posted beyond the depth. With two, a credit update always finds a receive, and credit updates that
 /// answer credit updates die out.
 const CONTROL_RECVS: u32 = 2;
+
+/// Receives that a peer has to have: one for data, and those kept for control messages. With fewer, two sides thank each
+/// other for ever, or have nothing for data; a hello with less is refused.
+pub const WINDOW_MIN: u32 = 1 + CONTROL_RECVS;
 
 /// Send slots kept for control messages beyond the unsignalled ones among them: a signalled credit update and the
 /// goodbye. So credit updates always come to one whose completion retires them.
@@ -151,8 +157,9 @@ pub struct Sizing {
     pub recv_posted_min: u32,
     /// Receives are posted again when so many are missing, in one chain.
     pub recv_batch: u32,
-    /// Receive buffers per connection: the posted ones, a depth of answers in place on their way, and the answers
-    /// that have arrived but not been retired by a signalled one yet.
+    /// Who may hold a connection's receive buffers.
+    pub recv_holders: RecvHolders,
+    /// Receive buffers per connection: the sum of the holders.
     pub recv_buffers: u32,
     /// Sends the application may have queued or unretired.
     pub app_slots: u32,
@@ -160,7 +167,9 @@ pub struct Sizing {
     pub control_slots: u32,
     /// Send queue slots, a power of two: application, answers in place (one per receive buffer), control.
     pub send_slots: u32,
-    /// Send buffers per connection: one for each application slot.
+    /// Who may hold a connection's send buffers.
+    pub send_holders: SendHolders,
+    /// Send buffers per connection: one for each application slot, and the sum of the holders.
     pub send_buffers: u32,
     /// Every n-th send is signalled; its completion retires all before it.
     pub signal_every: u32,
@@ -181,18 +190,22 @@ impl Sizing {
         };
         let recv_posted_min = depth + CONTROL_RECVS;
         let recv_posted = recv_posted_min + recv_batch - 1;
-        let recv_buffers = recv_posted + depth + signal_every;
-        let app_slots = 2 * depth + APP_SLOTS_EXTRA;
+        let recv_holders = RecvHolders { posted: recv_posted, answers: depth, answers_unretired: signal_every };
+        let send_holders = SendHolders { in_flight: depth, waiting: depth, unretired: APP_SLOTS_EXTRA };
+        let recv_buffers = recv_holders.sum();
+        let app_slots = send_holders.sum();
         let control_slots = signal_every + CONTROL_SLOTS_EXTRA;
         let send_slots = (app_slots + recv_buffers + control_slots).next_power_of_two();
         Self {
             recv_posted,
             recv_posted_min,
             recv_batch,
+            recv_holders,
             recv_buffers,
             app_slots,
             control_slots,
             send_slots,
+            send_holders,
             send_buffers: app_slots,
             signal_every,
         }
@@ -216,7 +229,13 @@ mod tests {
                 depth + s.signal_every < s.app_slots + 1,
                 "a window and the unsignalled tail fill the queue: {s:?}"
             );
-            assert!(s.signal_every >= 1 && s.recv_buffers - s.recv_posted >= depth + s.signal_every - 1);
+            let RecvHolders { posted, answers, answers_unretired } = s.recv_holders;
+            assert_eq!((posted, posted + answers + answers_unretired), (s.recv_posted, s.recv_buffers));
+            assert!(s.recv_posted >= WINDOW_MIN && s.signal_every >= 1);
+            assert!(answers >= depth && answers_unretired >= s.signal_every - 1);
+            let SendHolders { in_flight, waiting, unretired } = s.send_holders;
+            assert_eq!((in_flight + waiting + unretired, s.send_buffers), (s.app_slots, s.app_slots));
+            assert!(in_flight >= depth && waiting + unretired >= s.signal_every, "{s:?}");
         }
     }
 

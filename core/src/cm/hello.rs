@@ -14,7 +14,7 @@
 //! message that asks for a sign of life. A hello that ends before that word has none of them, and bits without a meaning
 //! are ignored: a side only uses what the other has named.
 
-use crate::config::CONNECT_PRIVATE_DATA_MAX;
+use crate::config::{CONNECT_PRIVATE_DATA_MAX, WINDOW_MIN};
 
 /// The version of the protocol this crate speaks.
 pub const VERSION: u8 = 1;
@@ -110,7 +110,7 @@ impl Hello {
         let answers_asks = features & FEATURE_ANSWERS_ASKS != 0;
         // Credits below three could not carry data and keep the two for control messages.
         match credits {
-            3..=0xffff if message_bytes_max > 0 => Ok(Self { credits, message_bytes_max, answers_asks }),
+            WINDOW_MIN..=0xffff if message_bytes_max > 0 => Ok(Self { credits, message_bytes_max, answers_asks }),
             _ => Err(HelloError::Malformed),
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             bytes[6] = length;
             assert_eq!(Hello::decode(&bytes), Err(HelloError::Malformed), "length {length}");
         }
-        for (credits, message_bytes_max) in [(0, 64), (2, 64), (65_536, 64), (u32::MAX, 64), (3, 0)] {
+        for (credits, message_bytes_max) in [(0, 64), (1, 64), (2, 64), (65_536, 64), (u32::MAX, 64), (3, 0)] {
             let bytes = Hello { credits, message_bytes_max, ..GOOD }.encode();
             assert_eq!(Hello::decode(&bytes), Err(HelloError::Malformed));
         }

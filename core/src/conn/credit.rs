@@ -10,6 +10,7 @@
 //! ```
 
 use crate::cm::reason::ProtocolError;
+use crate::config::WINDOW_MIN;
 
 /// What the immediate data of a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,11 @@ impl Credits {
         Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
 
     /// The peer has posted `window` receives; this side always has `own_window` of them, and for a while a few more.
+    ///
+    /// # Panics
+    /// When either is below [`WINDOW_MIN`]. A hello that says so is refused before it comes here.
     pub const fn new(window: u32, own_window: u32) -> Self {
+        assert!(window >= WINDOW_MIN && own_window >= WINDOW_MIN);
         Self { available: window, window, owed: 0, owed_for_data: false, used_by_data: false, own_window }
     }
 

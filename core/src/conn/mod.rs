@@ -1,10 +1,12 @@
 //! One connection's state, and the table of all.
 
 mod credit;
+mod release;
 mod send_queue;
 mod table;
 
 pub use credit::{Credits, Imm, MessageKind};
+pub use release::{NotHeld, ReleaseWindow, WindowError};
 pub use send_queue::SendQueue;
 pub use table::{Place, Slot, Table, TableError, Vacant};
 
