@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use spinwire_core::pool::{Direction, Pool, PoolSlot};
+use spinwire_core::pool::{Bulk, Direction, Pool, PoolSlot};
 
 /// A buffer taken and given back.
 #[inline(never)]
@@ -24,9 +24,10 @@ pub fn bulk(iterations: u64) {
     let (mut memory, mut slots) = (vec![0; BYTES], vec![PoolSlot::default(); BUFFERS]);
     let layout = black_box((64, STRIDE as u32));
     let mut pool = Pool::new(Direction::Send, &mut memory, 0, layout, &mut slots).expect("a layout that fits");
+    let mut bulk = Bulk::new();
     for _ in 0..iterations {
-        let bulk = pool.take_bulk(black_box(32));
-        pool.release_bulk(black_box(bulk));
+        pool.take_bulk(black_box(32), &mut bulk);
+        pool.release_bulk(black_box(&mut bulk));
     }
     assert_eq!(pool.free(), pool.total());
 }

@@ -86,7 +86,7 @@ pub const TABLE_DEPENDENT: &[Limit] = &[time_at_most(1.05, "slotmap"), time_at_m
 
 /// One buffer taken and released.
 pub const POOL_SINGLE: &[Limit] = &[time_at_most(0.4, "rte_mempool")];
-/// One buffer taken and released by us, against a share of a bulk of 32 by the peer.
+/// 32 buffers taken and released in one go, by each.
 pub const POOL_BULK: &[Limit] = &[time_at_most(1.0, "rte_mempool_bulk_32")];
 
 /// One timer armed and cancelled, or armed and fired: the reason to have a wheel of our own.

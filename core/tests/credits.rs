@@ -57,7 +57,7 @@ impl Side<'_> {
             let imm = Some(Imm { credits: 0, kind: MessageKind::Data }.to_bits());
             let mut wr = SendWr { buf, imm, len: 1, ..SendWr::EMPTY };
             if self.queue.waiting() == 0 && self.credits.spend(MessageKind::Data) {
-                let (seq, signaled) = self.queue.clear(wr.signaled, self.sizing.signal_every);
+                let (seq, signaled) = (self.queue.clear_seq(), self.queue.clear(wr.signaled));
                 (wr.wr_id, wr.signaled) = (WorkId::new(self.conn, WorkKind::Send, seq), signaled);
             }
             self.queue.push(&mut self.ring, wr);
@@ -79,7 +79,7 @@ impl Side<'_> {
             if !self.credits.spend(kind) {
                 break;
             }
-            let (seq, signaled) = self.queue.clear(wr.signaled, self.sizing.signal_every);
+            let (seq, signaled) = (self.queue.clear_seq(), self.queue.clear(wr.signaled));
             (wr.wr_id, wr.signaled) = (WorkId::new(self.conn, WorkKind::Send, seq), signaled);
         }
         let ready = self.queue.ready();
@@ -191,6 +191,7 @@ fn two_budgets_never_overrun_never_deadlock_and_wrap() {
         let pool_a = Pool::new(Direction::Send, &mut memory_a.0, 0, (8, 8), &mut memory_a.1).unwrap();
         let pool_b = Pool::new(Direction::Send, &mut memory_b.0, 0, (8, 8), &mut memory_b.1).unwrap();
         let [mut a, mut b] = [make(0, pool_a), make(1, pool_b)];
+        [&mut a, &mut b].into_iter().for_each(|side| side.queue.signal_every(side.sizing.signal_every));
         let mut still = 0;
         while still < if a.is_quiet() && b.is_quiet() { SILENT_MIN } else { STILL_MAX } {
             let (me, far) = if random.below(2) == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };

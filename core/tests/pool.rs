@@ -66,11 +66,11 @@ fn everything_a_dead_connection_has_lent_is_freed() {
 fn many_at_once_are_the_same_as_one_by_one() {
     let (mut memory, mut slots) = memory(100, 64);
     let mut pool = Pool::new(Direction::Send, &mut memory, 0, (64, 64), &mut slots).unwrap();
-    let mut held: Vec<Buf<'_>> = Vec::new();
+    let (mut held, mut bulk) = (Vec::<Buf<'_>>::new(), Bulk::new());
     for (asked, got) in [(0, 0), (1, 1), (31, 31), (32, 32), (1_000, BATCH_MAX), (32, 4), (1, 0)] {
-        let bulk = pool.take_bulk(asked);
+        pool.take_bulk(asked, &mut bulk);
         assert_eq!(bulk.len(), got, "{asked} asked");
-        held.extend(bulk);
+        held.extend(&mut bulk);
     }
     assert_eq!((held.len(), pool.free()), (100, 0));
     held.sort_by_key(|buf| buf.as_ptr());
@@ -79,10 +79,10 @@ fn many_at_once_are_the_same_as_one_by_one() {
         buf.fill(n as u8 + 1);
     }
     held.drain(..).for_each(|buf| pool.release(buf));
-    let mut bulk = pool.take_bulk(8);
+    pool.take_bulk(8, &mut bulk);
     let first = bulk.next().unwrap();
-    pool.release_bulk(bulk);
-    assert_eq!(pool.free(), 99);
+    pool.release_bulk(&mut bulk);
+    assert_eq!((pool.free(), bulk.len()), (99, 0));
     pool.release(first);
 }
 
@@ -103,7 +103,19 @@ fn buffers_of_another_pool_are_refused_also_in_bulk() {
     let (mut slots_b, slots_a) = (vec![PoolSlot::default(); 2], &mut slots[..2]);
     let mut a = Pool::new(Direction::Send, low, 0, (32, 32), slots_a).unwrap();
     let mut b = Pool::new(Direction::Send, high, 0, (32, 32), &mut slots_b).unwrap();
-    b.release_bulk(a.take_bulk(1));
+    let mut bulk = Bulk::new();
+    a.take_bulk(1, &mut bulk);
+    b.release_bulk(&mut bulk);
+}
+
+#[test]
+#[should_panic(expected = "would be lost")]
+fn a_bulk_that_is_not_empty_is_not_filled() {
+    let (mut memory, mut slots) = memory(4, 32);
+    let mut pool = Pool::new(Direction::Send, &mut memory, 0, (32, 32), &mut slots).unwrap();
+    let mut bulk = Bulk::new();
+    pool.take_bulk(2, &mut bulk);
+    pool.take_bulk(1, &mut bulk);
 }
 
 #[test]
@@ -193,7 +205,8 @@ fn ten_million_operations_agree_with_a_model() {
                     }
                 }
                 5 => {
-                    let bulk = pool.take_bulk(pick % (BATCH_MAX + 2));
+                    let mut bulk = Bulk::new();
+                    pool.take_bulk(pick % (BATCH_MAX + 2), &mut bulk);
                     let left = model.free.len() - bulk.len();
                     assert_eq!(bulk.len(), (pick % (BATCH_MAX + 2)).min(BATCH_MAX).min(left + bulk.len()));
                     hands.bulks.push((model.free.split_off(left), bulk));
@@ -207,7 +220,7 @@ fn ten_million_operations_agree_with_a_model() {
                         hands.bufs.push((index, buf));
                     }
                     model.free.extend(indices);
-                    pool.release_bulk(bulk);
+                    pool.release_bulk(&mut bulk);
                 }
                 _ => {
                     let index = pick as u32 % (size + 1);

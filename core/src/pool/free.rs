@@ -145,26 +145,33 @@ impl<'m> Pool<'m> {
         self.free += 1;
     }
 
-    /// Takes `count` buffers in one go: fewer if not so many are free, and at most
-    /// [`BATCH_MAX`].
+    /// Takes `count` buffers in one go: fewer if not so many are free, and at most [`BATCH_MAX`].
+    ///
+    /// # Panics
+    /// When there are buffers in `bulk`: they would be lost.
     #[inline]
-    pub fn take_bulk(&mut self, count: usize) -> Bulk<'m> {
-        let kept = (self.free as usize).saturating_sub(count.min(BATCH_MAX));
-        let taken = &self.stack[kept..self.free as usize];
-        self.free = kept as u32;
-        Bulk::new(self.start, (self.len, self.stride), taken)
+    pub fn take_bulk(&mut self, count: usize, bulk: &mut Bulk<'m>) {
+        let free = &self.stack[..self.free as usize];
+        let count = count.min(BATCH_MAX).min(free.len());
+        bulk.fill(self.start, (self.len, self.stride), free, count);
+        self.free -= count as u32;
     }
 
-    /// Gives back what is left of those taken in one go.
+    /// Gives back what is left in `bulk`, which is empty then.
     ///
     /// # Panics
     /// When they are from another pool.
     #[inline]
-    pub fn release_bulk(&mut self, bulk: Bulk<'m>) {
-        assert!(bulk.start == self.start, "buffers were given to a pool they are not from");
-        let left = bulk.indices();
-        self.stack[self.free as usize..][..left.len()].copy_from_slice(left);
+    pub fn release_bulk(&mut self, bulk: &mut Bulk<'m>) {
+        let (left, room) = (bulk.indices(), &mut self.stack[self.free as usize..]);
+        assert!(left.is_empty() || bulk.start == self.start, "buffers were given to a pool they are not from");
+        match (left.first_chunk::<BATCH_MAX>(), room.first_chunk_mut()) {
+            // A length that is known is copied without a call.
+            (Some(whole), Some(room)) => *room = *whole,
+            _ => room[..left.len()].copy_from_slice(left),
+        }
         self.free += left.len() as u32;
+        bulk.clear();
     }
 
     /// Hands a buffer to the device on behalf of `conn`.
