@@ -77,8 +77,5 @@ fn producers(run: &mut Run, name: &str, batch: usize, seats: Seats) {
     if batch > 1 {
         contestants.swap(0, 1);
     }
-    // Producers that share a CPU are switched every few milliseconds; several turns of both belong to the picture.
-    let longer = if seats == Seats::Shared { 20 } else { 1 };
-    contestants.iter_mut().for_each(|contestant| contestant.lengthen(longer));
     run.contest(name, &["item"], RING_MANY, &mut contestants);
 }

@@ -45,7 +45,6 @@ type Window<'a> = Box<dyn FnMut(u64) -> Result<Sample, Dropped> + 'a>;
 pub struct Contestant<'a> {
     pub(crate) name: &'static str,
     window: Window<'a>,
-    longer: u32,
 }
 
 impl<'a> Contestant<'a> {
@@ -56,12 +55,7 @@ impl<'a> Contestant<'a> {
 
     /// Work that measures itself, in windows of its own: given how many times it has to do the thing.
     pub fn windows(name: &'static str, window: impl FnMut(u64) -> Result<Sample, Dropped> + 'a) -> Self {
-        Contestant { name, window: Box::new(window), longer: 1 }
-    }
-
-    /// Makes its windows that many times longer than usual.
-    pub fn lengthen(&mut self, longer: u32) {
-        self.longer = longer;
+        Contestant { name, window: Box::new(window) }
     }
 
     /// One window whose figures nobody wants: only that it works.
@@ -94,7 +88,6 @@ impl<'a> Contestant<'a> {
 
     /// How many times fill a window of `length`.
     pub(crate) fn times_in(&mut self, length: Duration, tally: &mut Tally) -> u64 {
-        let length = length * self.longer;
         let mut times = FEWEST;
         while let Some(Sample { elapsed, .. }) = self.sample(times, tally) {
             if elapsed * 4 >= length {

@@ -3,13 +3,17 @@
 //! What goes wrong here is waiting for each other: a queue with one tail for all makes a producer that has its slot wait
 //! for another one that has not published yet, and if that one lost its CPU meanwhile, for a whole time slice.
 
+use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use spinwire_core::ring::{Lanes, Memory};
 
 use super::ours::{Batch, Latency};
 use super::peers::Crossbeam;
 use super::{BATCH, CAPACITY, Patience, Ring, Rx, Tx};
 use crate::contest::Sample;
-use crate::window::{Dropped, Pinned, Role};
+use crate::window::{Dropped, Gate, Pinned, Role};
 
 /// Producers in every contest here.
 pub const PRODUCERS: usize = 2;
@@ -89,8 +93,8 @@ where
     }
 }
 
-/// Sends `items`, half of them from each producer. The consumer takes what is there, up to [`BATCH`] at a time, and
-/// checks that each producer's come in order.
+/// Sends `items`, half of them from each producer; with [`Seats::Shared`] as many as go in [`SHARED_WINDOW`]. The consumer
+/// takes what is there, up to [`BATCH`] at a time, and checks that each producer's come in order.
 ///
 /// # Errors
 /// [`Dropped`], and why.
@@ -101,32 +105,67 @@ fn run(
     items: u64,
     Case { seats, batch }: Case,
 ) -> Result<Sample, Dropped> {
+    if seats == Seats::Shared {
+        return share(pinned, [a, b], rx, batch);
+    }
     let (count, warm_up) = ((items / 2).max(1), 2 * CAPACITY as u64);
-    let elapsed = match seats {
-        Seats::Apart if pinned.cores() < 3 => pinned.window(vec![
-            producer(0, a, 0, warm_up, count, batch),
-            Role::new(1, move |gate| {
-                let (mut b, mut check) = (b, Check::new(rx));
-                turns(&mut b, &mut check, 0, warm_up, batch);
-                gate.start();
-                turns(&mut b, &mut check, warm_up, count, batch);
-            }),
-        ])?,
-        seats => {
-            let (second, third) = if seats == Seats::Shared { (0, 1) } else { (1, 2) };
-            pinned.window(vec![
-                producer(0, a, 0, warm_up, count, batch),
-                producer(second, b, 1, warm_up, count, batch),
-                Role::new(third, move |gate| {
-                    let mut check = Check::new(rx);
-                    check.all(PRODUCERS as u64 * warm_up);
-                    gate.start();
-                    check.all(PRODUCERS as u64 * count);
-                }),
-            ])?
+    let mut roles = vec![producer(0, a, 0, warm_up, count, batch)];
+    if pinned.cores() < 3 {
+        roles.push(Role::new(1, move |gate| {
+            let (mut b, mut check) = (b, Check::new(rx));
+            turns(&mut b, &mut check, 0, warm_up, batch);
+            gate.start();
+            turns(&mut b, &mut check, warm_up, count, batch);
+        }));
+    } else {
+        roles.push(producer(1, b, 1, warm_up, count, batch));
+        roles.push(Role::new(2, move |gate| {
+            let mut check = Check::new(rx);
+            check.all(PRODUCERS as u64 * warm_up);
+            gate.start();
+            check.all(PRODUCERS as u64 * count);
+        }));
+    }
+    Ok(Sample::per_item(pinned.window(roles)?, PRODUCERS as u64 * count))
+}
+
+/// Both producers on the first CPU. Time is given and not items, for a queue that stands still most of the time must not
+/// be measured in the moments when it does not.
+fn share(
+    pinned: &Pinned,
+    [a, b]: [impl Tx<u64>; PRODUCERS],
+    rx: impl Rx<u64>,
+    batch: usize,
+) -> Result<Sample, Dropped> {
+    let (stop, mut popped) = (&AtomicBool::new(false), 0);
+    let out = &mut popped;
+    let elapsed = pinned.window(vec![
+        Role::new(0, move |gate| push_until(stop, gate, a, first(0), batch)),
+        Role::new(0, move |gate| push_until(stop, gate, b, first(1), batch)),
+        Role::new(1, move |gate| {
+            let mut check = Check::new(rx);
+            gate.start();
+            let start = Instant::now();
+            while start.elapsed() < SHARED_WINDOW {
+                // So often that the clock does not matter.
+                *out += (0..64).map(|_| check.some()).sum::<u64>();
+            }
+            stop.store(true, Ordering::Relaxed);
+        }),
+    ])?;
+    Ok(Sample::per_item(elapsed, popped.max(1)))
+}
+
+fn push_until(stop: &AtomicBool, gate: &Gate<'_>, mut tx: impl Tx<u64>, first: u64, batch: usize) {
+    let mut next = first;
+    gate.start();
+    while !stop.load(Ordering::Relaxed) {
+        let pushed = if batch == 1 { usize::from(tx.push(next)) } else { tx.push_batch(next, BATCH) };
+        if pushed == 0 {
+            hint::spin_loop();
         }
-    };
-    Ok(Sample::per_item(elapsed, PRODUCERS as u64 * count))
+        next += pushed as u64;
+    }
 }
 
 /// The first item of a producer. The top bits say whose it is.
@@ -199,5 +238,7 @@ impl<R: Rx<u64>> Check<R> {
     }
 }
 
+/// Several turns of both producers: the kernel gives each a few milliseconds.
+const SHARED_WINDOW: Duration = Duration::from_millis(40);
 /// Bits below the producer's number.
 const WHO: u32 = 56;

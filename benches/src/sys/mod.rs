@@ -41,9 +41,21 @@ fn this_cpu() -> u32 {
 /// Asks that the calling thread is not disturbed by others on its CPU: the lowest real-time priority, which its children
 /// do not inherit. Whether the system allowed it.
 pub fn undisturbed() -> bool {
+    schedule(libc::SCHED_FIFO, 1)
+}
+
+/// Asks that the calling thread takes turns with others of the kind on its CPU, and gets more of it than the rest do.
+/// Without the right to that it only takes turns.
+pub fn in_turns() {
+    schedule(libc::SCHED_OTHER, 0);
+    // SAFETY: the call takes numbers; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
+fn schedule(policy: i32, level: i32) -> bool {
     // SAFETY: all zeroes is a valid `sched_param` on every libc.
     let mut priority: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
-    priority.sched_priority = 1;
+    priority.sched_priority = level;
     // SAFETY: the pointer is valid for a read for the length of the call; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) == 0 }
+    unsafe { libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const priority) == 0 }
 }
