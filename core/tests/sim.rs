@@ -18,13 +18,13 @@ fn worlds(scenario: Scenario, seeds: u64) -> Coverage {
 fn nothing_is_lost_leaked_or_stuck_in_small_worlds() {
     let met = worlds(Scenario::Small, 600);
     // Runs that never get anywhere would prove nothing.
-    assert!(met.opened > 500 && met.messages > 5_000, "{met:?}");
+    assert!(met.opened > 200 && met.messages > 2_000, "{met:?}");
 }
 
 #[test]
 fn nothing_is_lost_leaked_or_stuck_in_full_worlds() {
     let met = worlds(Scenario::Full, 200);
-    assert!(met.opened > 500 && met.messages > 10_000, "{met:?}");
+    assert!(met.opened > 200 && met.messages > 5_000, "{met:?}");
     let rare = [Fault::EventForged, Fault::LoopAway, Fault::MessageLost, Fault::PeerKilled, Fault::QueueFull];
     assert!(rare.iter().all(|&fault| met.met(fault) > 0), "{met:?}");
     assert!(met.rows().filter(|(_, count)| *count > 0).count() > 40, "{met:?}");
@@ -33,7 +33,7 @@ fn nothing_is_lost_leaked_or_stuck_in_full_worlds() {
 #[test]
 fn nothing_is_lost_leaked_or_stuck_among_many() {
     let met = worlds(Scenario::Many, 10);
-    assert!(met.opened > 100, "{met:?}");
+    assert!(met.opened > 50, "{met:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn completions_of_an_attempt_that_was_given_up_touch_no_buffer_of_the_next() {
         let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
         for kind in [WorkKind::Recv, WorkKind::Send] {
             let completion = Completion { wr_id: WorkId::new(old, kind, index), qp_num, outcome };
-            let cqe = Cqe { end: None, serial: 0, completion };
+            let cqe = Cqe { end: None, serial: 0, shown_at: 0, completion };
             world.net.wire().hosts[0].recv_cq.push_back(cqe);
         }
     }

@@ -114,11 +114,11 @@ fn replay_one(scenario: Scenario, seed: u64, json: bool) -> ExitCode {
         );
     } else {
         report::print_lines(&trace.lines);
-        println!("{} lines, hash {:016x}", trace.lines.len(), trace.hash());
-        match &result {
-            Ok(_) => println!("seed {seed}: everything held"),
-            Err(failure) => println!("FAILED {failure}"),
-        }
+        let end = match &result {
+            Ok(_) => format!("seed {seed}: everything held"),
+            Err(failure) => format!("FAILED {failure}"),
+        };
+        report::print_lines(&[format!("{} lines, hash {:016x}", trace.lines.len(), trace.hash()), end]);
     }
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

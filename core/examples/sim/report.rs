@@ -28,47 +28,55 @@ fn rate(done: &Done) -> f64 {
 pub fn text(order: &Order, done: &Done) {
     let Coverage { messages, opened, turns, .. } = &done.coverage;
     let (last, seconds) = (order.from + done.seeds.max(1) - 1, done.took.as_secs_f64());
-    println!(
-        "{}: {} seeds, {} to {last}, in {seconds:.1} s on {} threads: {:.0} seeds/s",
-        order.scenario.name(),
-        done.seeds,
-        order.from,
-        order.jobs,
-        rate(done)
-    );
-    println!("{opened} connections came up, {messages} messages were delivered, in {turns} turns\n");
+    let mut lines = vec![
+        format!(
+            "{}: {} seeds, {} to {last}, in {seconds:.1} s on {} threads: {:.0} seeds/s",
+            order.scenario.name(),
+            done.seeds,
+            order.from,
+            order.jobs,
+            rate(done)
+        ),
+        format!("{opened} connections came up, {messages} messages were delivered, in {turns} turns\n"),
+    ];
     let rows: Vec<_> = done.coverage.rows().collect();
     let taken = rows.iter().filter(|(_, count)| *count > 0).count();
-    columns(&format!("rows of the transition table: {taken} of {} taken", rows.len()), &rows);
-    columns("faults met", &done.coverage.faults().collect::<Vec<_>>());
+    lines.push(format!("rows of the transition table: {taken} of {} taken", rows.len()));
+    lines.extend(columns(&rows));
+    lines.push("\nfaults met".into());
+    lines.extend(columns(&done.coverage.faults().collect::<Vec<_>>()));
     let never: Vec<_> = uncovered(&done.coverage).collect();
     if !never.is_empty() {
-        println!("never met: {}\n", never.join(", "));
+        lines.push(format!("\nnever met: {}", never.join(", ")));
     }
+    lines.push(String::new());
     match &done.failure {
-        None => println!("nothing was found"),
-        Some(failure) => tell(failure),
+        None => lines.push("nothing was found".into()),
+        Some(failure) => lines.extend(story(failure)),
     }
+    print_lines(&lines);
 }
 
-fn columns(title: &str, entries: &[(String, u64)]) {
-    println!("{title}");
+/// In three columns, to be read downwards.
+fn columns(entries: &[(String, u64)]) -> impl Iterator<Item = String> {
     let height = entries.len().div_ceil(3);
-    for line in 0..height {
+    (0..height).map(move |line| {
         let cells = entries.iter().skip(line).step_by(height);
-        let text: String = cells.map(|(name, count)| format!("{count:>10}  {name:<32}")).collect();
-        println!("{}", text.trim_end());
-    }
-    println!();
+        let text: String = cells.map(|(name, count)| format!("{count:>10}  {name:<34}")).collect();
+        text.trim_end().into()
+    })
 }
 
-fn tell(failure: &Failure) {
+/// The end of the story of a failure.
+fn story(failure: &Failure) -> Vec<String> {
     let (_, trace) = replay(failure.scenario, failure.seed);
     let skipped = trace.lines.len().saturating_sub(TAIL);
-    println!("the last {} of {} lines of what happened:", trace.lines.len() - skipped, trace.lines.len());
-    print_lines(&trace.lines[skipped..]);
-    println!("FAILED {failure}");
-    println!("all of it: ci/sim --scenario {} --replay {}", failure.scenario.name(), failure.seed);
+    let mut lines =
+        vec![format!("the last {} of {} lines of what happened:", trace.lines.len() - skipped, trace.lines.len())];
+    lines.extend_from_slice(&trace.lines[skipped..]);
+    lines.push(format!("FAILED {failure}"));
+    lines.push(format!("all of it: ci/sim --scenario {} --replay {}", failure.scenario.name(), failure.seed));
+    lines
 }
 
 pub fn failure_json(failure: &Failure) -> Value {

@@ -212,6 +212,8 @@ impl Handler for App {
         assert!(!view.opened && view.closed.is_none(), "{conn} was opened twice, or after its end");
         view.opened = true;
         self.net.open(self.node, conn, cx.link(conn).expect("it lives"));
+        let unreadable = self.net.with_end(self.node, conn, |end| end.unreadable) == Some(true);
+        assert!(!unreadable || self.net.wire().raw, "{conn} was opened on a hello that cannot be read");
         self.net.wire().saw_open(self.node, conn);
         if let Some(dead) = self.dead {
             assert_eq!(cx.send(dead, &[]), Err(SendError::NotOpen), "{dead} is over");

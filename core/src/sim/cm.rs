@@ -71,12 +71,20 @@ impl Wire {
         for end in [Some(end), self.ends[end].peer].into_iter().flatten() {
             self.ends[end].hostile = true;
         }
-        match self.random.below(4) {
+        let before = out.clone();
+        match self.random.below(5) {
             0 => out.clear(),
-            1 => out.truncate(self.random.below(20) as usize),
+            1 => out.truncate(self.random.below(16) as usize),
             2 => out[self.random.below(4) as usize] ^= 1 << self.random.below(8),
+            3 => out[4] = self.random.next() as u8,
             // Version, kind, length, or a number.
             _ => out[4 + self.random.below(12) as usize] = self.random.next() as u8,
+        }
+        // Without magic, version and kind there is no telling what the rest would mean.
+        if out.get(..6) != before.get(..6)
+            && let Some(peer) = self.ends[end].peer
+        {
+            self.ends[peer].unreadable = true;
         }
         out
     }

@@ -142,8 +142,7 @@ impl Wire {
                 assert!(matches!(wire.ends[end].phase, Phase::RouteResolved | Phase::Adopted), "create_qp too early");
                 assert!(wire.ends[end].qp.is_none());
                 if !fails {
-                    wire.serial += 1;
-                    wire.ends[end].qp = Some(Qp::new(wire.serial as u32));
+                    wire.ends[end].qp = Some(Qp::new(wire.hosts[node].qp_number()));
                 }
             }
             (Action::Connect(data), Some(end)) => {
@@ -171,7 +170,11 @@ impl Wire {
             }
             (Action::DestroyQp, end) => {
                 if let Some(end) = end {
-                    wire.ends[end].qp = None;
+                    if wire.random.chance(wire.faults.flushes_left) {
+                        wire.flush(end);
+                    }
+                    let number = wire.ends[end].qp.take().map(|qp| qp.number);
+                    wire.hosts[node].qp_numbers.0.extend(number);
                     if !wire.faults.stale_completions {
                         let host = &mut wire.hosts[node];
                         host.recv_cq.retain(|cqe| cqe.end != Some(end));

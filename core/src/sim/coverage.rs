@@ -33,6 +33,8 @@ pub enum Fault {
     CompletionForged,
     /// A send's completion came with garbage where nothing is defined.
     CompletionGarbage,
+    /// A completion came late.
+    CompletionLate,
     /// Completions of two connections changed places.
     CompletionReordered,
     /// A message was lost on the wire and sent again.
@@ -71,7 +73,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 28] = [
+    pub const ALL: [Fault; 29] = [
         Fault::EventLate,
         Fault::EventLost,
         Fault::EventDoubled,
@@ -83,6 +85,7 @@ impl Fault {
         Fault::CompletionStale,
         Fault::CompletionForged,
         Fault::CompletionGarbage,
+        Fault::CompletionLate,
         Fault::CompletionReordered,
         Fault::MessageLost,
         Fault::RetriesExceeded,

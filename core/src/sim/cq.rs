@@ -15,6 +15,8 @@ pub struct Cqe {
     pub end: Option<usize>,
     /// Of a send: its serial number.
     pub serial: u64,
+    /// It cannot be polled before then, in nanoseconds.
+    pub shown_at: u64,
     /// What the engine will see.
     pub completion: Completion,
 }
@@ -35,7 +37,7 @@ impl Wire {
             record::fault(Fault::CompletionForged);
             let outcome = Outcome::Done { bytes: self.random.next() as u32, imm: None };
             let completion = Completion { wr_id, qp_num: qp_num ^ 0x80_0000, outcome };
-            self.queue(node, side).push_back(Cqe { end: None, serial: 0, completion });
+            self.queue(node, side).push_back(Cqe { end: None, serial: 0, shown_at: 0, completion });
         }
         let outcome = match (side, outcome) {
             // Of a send that succeeded neither means anything.
@@ -55,13 +57,22 @@ impl Wire {
             }
             place -= earlier;
         }
-        let cqe = Cqe { end: Some(end), serial, completion: Completion { wr_id, qp_num, outcome } };
+        let mut shown_at = 0;
+        if self.random.chance(self.faults.completions_late) {
+            record::fault(Fault::CompletionLate);
+            shown_at = self.now + self.random.below(4 * self.faults.latency);
+        }
+        let completion = Completion { wr_id, qp_num, outcome };
+        let cqe = Cqe { end: Some(end), serial, shown_at, completion };
         self.queue(node, side).insert(place, cqe);
     }
 
     /// The next completion of a queue, as the program takes it: what it gives back is the program's again.
     pub(super) fn take_completion(&mut self, node: usize, side: Side) -> Option<Completion> {
-        let Cqe { end, serial, completion } = self.queue(node, side).pop_front()?;
+        let now = self.now;
+        let queue = self.queue(node, side);
+        queue.front().filter(|cqe| cqe.shown_at <= now)?;
+        let Cqe { end, serial, completion, .. } = queue.pop_front()?;
         record::note(|| std::format!("{:?}: {:?}", completion.wr_id, completion.outcome));
         let Some(end) = end else { return Some(completion) };
         let Some(qp) = self.ends[end].qp.as_mut().filter(|qp| qp.number == completion.qp_num) else {

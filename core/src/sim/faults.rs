@@ -15,10 +15,14 @@ pub struct Faults {
     pub posts_fail: u32,
     /// Queue pairs that go to the error state and never flush what was posted.
     pub flushes_missing: u32,
+    /// Queue pairs that flush what is still posted when they are destroyed, as on rxe.
+    pub flushes_left: u32,
     /// Completions that come a second time with the number of another queue pair, and wrong.
     pub completions_forged: u32,
     /// Completions of sends with garbage in the fields that mean nothing.
     pub completions_garbage: u32,
+    /// Completions that can be polled only later than events of what came after them.
+    pub completions_late: u32,
     /// Completions that change places with those of other connections.
     pub completions_reordered: u32,
     /// Messages that are lost on the wire and sent again, until the sender gives up.
@@ -50,8 +54,10 @@ impl Default for Faults {
             actions_fail: 0,
             posts_fail: 0,
             flushes_missing: 0,
+            flushes_left: 0,
             completions_forged: 0,
             completions_garbage: 0,
+            completions_late: 0,
             completions_reordered: 0,
             messages_lost: 0,
             receivers_not_ready: 0,

@@ -58,6 +58,8 @@ pub struct End {
     pub disconnected: bool,
     /// Messages of the application that were put into its receives.
     pub arrived: u64,
+    /// What it was told of the far side in private data cannot be read.
+    pub(super) unreadable: bool,
     /// The far side's goodbye arrived.
     pub(super) goodbye: bool,
     /// Events that were fetched and not acknowledged.
@@ -80,6 +82,7 @@ impl End {
             gone: false,
             disconnected: false,
             arrived: 0,
+            unreadable: false,
             goodbye: false,
             unacknowledged: 0,
             hostile: false,
@@ -110,6 +113,8 @@ pub struct Host {
     pub send_slots: u64,
     /// The n-th action of this name from now fails.
     pub fail: Option<(&'static str, u32)>,
+    /// Numbers of queue pairs that were destroyed, and how many numbers there ever were.
+    pub(super) qp_numbers: (Vec<u32>, u32),
     /// Requests accepted.
     pub accepted: u32,
     /// Requests refused.
@@ -124,6 +129,17 @@ pub struct Host {
     pub(super) step: u8,
     /// What its engine was shown, by slot and generation of the connection.
     pub(super) witnesses: BTreeMap<(usize, u64), Witness>,
+}
+
+impl Host {
+    /// The number of a new queue pair: devices give out those first that became free last.
+    pub(super) fn qp_number(&mut self) -> u32 {
+        let (free, count) = &mut self.qp_numbers;
+        free.pop().unwrap_or_else(|| {
+            *count += 1;
+            *count
+        })
+    }
 }
 
 /// The call behind an action, as its manual page names it.

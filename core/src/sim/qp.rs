@@ -26,7 +26,7 @@ pub enum QpState {
 /// One queue pair.
 #[derive(Debug)]
 pub struct Qp {
-    /// Its number, never used twice.
+    /// Its number. Used again as soon as it is destroyed.
     pub number: u32,
     /// Its state.
     pub state: QpState,
@@ -102,7 +102,7 @@ impl Net {
     pub fn leave_behind(&self, node: usize, conn: ConnId, count: usize) {
         let wr_id = WorkId::new(conn, WorkKind::Recv, 0);
         let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
-        let cqe = Cqe { end: None, serial: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
+        let cqe = Cqe { end: None, serial: 0, shown_at: 0, completion: Completion { wr_id, qp_num: 0, outcome } };
         self.wire().hosts[node].recv_cq.extend(core::iter::repeat_n(cqe, count));
     }
 }

@@ -5,13 +5,14 @@ use std::vec::Vec;
 use super::MS;
 use super::app::App;
 use super::faults::Faults;
-use super::plan::{Book, Plan, Style};
+use super::plan::{Book, Plan, Style, View};
 use super::random::Random;
 use super::record;
 use super::space::{Space, config};
 use super::trouble::{attempt_fails, message_overtakes_hello, trouble};
 use super::world::World;
-use crate::config::{Config, Keepalive, Mode, Retry};
+use crate::cm::reason::CloseReason;
+use crate::config::{Config, Keepalive, Mode, Retry, Timeouts};
 use crate::id::{ConnId, EndpointId};
 use crate::time::Nanos;
 
@@ -73,7 +74,7 @@ impl Scenario {
         let config = config_of(random, depth);
         // A network with a keepalive never falls silent.
         let calm = calm && config.keepalive.is_none();
-        let sizes: &[u32] = if random.below(6) == 0 { &[16, 64] } else { &[64] };
+        let sizes: &[u32] = if random.below(6) == 0 && !calm { &[16, 64] } else { &[64] };
         let mut space = || Space::new(Config { message_bytes_max: random.pick(sizes), ..config }, conns);
         let mut spaces: Vec<_> = (0..nodes).map(|_| space()).collect();
         let plans: Vec<_> = (0..nodes).map(|_| self.plan(random, depth, calm)).collect();
@@ -106,6 +107,7 @@ impl Scenario {
     fn faults(self, random: &mut Random) -> Faults {
         // Each fault in one world of so many.
         let rare = if self == Scenario::Small { 8 } else { 4 };
+        let flushes_left = random.pick(&[0, 500, 1_000]);
         let mut some = |permille: u32| if random.below(rare) == 0 { permille } else { 0 };
         Faults {
             events_late: some(300),
@@ -114,13 +116,15 @@ impl Scenario {
             actions_fail: some(50),
             posts_fail: some(10),
             flushes_missing: some(300),
+            flushes_left,
             completions_forged: some(50),
             completions_garbage: some(500),
+            completions_late: some(200),
             completions_reordered: some(500),
             messages_lost: some(50),
             receivers_not_ready: some(50),
-            private_data_forged: some(200),
-            stale_completions: random.below(2) == 0,
+            private_data_forged: some(300),
+            stale_completions: random.below(3) > 0,
             stale_events: random.below(2) == 0,
             fetched_early: random.below(2) == 0,
             latency: random.pick(&[1_000, 20_000, 5 * MS]),
@@ -152,6 +156,7 @@ impl Scenario {
 fn gentle(random: &mut Random) -> Faults {
     Faults {
         completions_garbage: 500,
+        completions_late: random.pick(&[0, 0, 100]),
         completions_reordered: 300,
         fetched_early: random.below(2) == 0,
         latency: random.pick(&[500, 20_000]),
@@ -177,6 +182,11 @@ fn config_of(random: &mut Random, depth: u32) -> Config {
         mode,
         inline_bytes_max: random.below(65) as u32,
         retry: if random.below(2) == 0 { retry } else { Retry::DEFAULT },
+        timeouts: Timeouts {
+            resolve: Nanos::from_millis(random.pick(&[3_000, 3_000, 30])),
+            connect: Nanos::from_millis(random.pick(&[5_000, 5_000, 50])),
+            ..Timeouts::default()
+        },
         keepalive: (random.below(3) == 0).then_some(keepalive),
         seed: random.next(),
         ..config(depth)
@@ -216,8 +226,8 @@ impl Story<'_, '_> {
                 match self.random.below(6) {
                     _ if calm => {}
                     0 => trouble(self),
-                    1 => attempt_fails(self),
-                    2 => message_overtakes_hello(self),
+                    1 | 2 => attempt_fails(self),
+                    3 => message_overtakes_hello(self),
                     _ => {}
                 }
             }
@@ -230,6 +240,20 @@ impl Story<'_, '_> {
         for (number, node) in self.world.nodes.iter().enumerate() {
             assert!(node.app.done(), "node {number} waits for ever: it has not done what it was to do");
             assert_eq!(node.engine.live(), node.app.settled(), "node {number}: a connection waits for ever");
+            for (&bits, view) in &node.app.conns {
+                self.check_calm_end(number, bits, view);
+            }
+        }
+    }
+
+    /// Where nothing goes wrong, a close that the peer did not cross is confirmed.
+    fn check_calm_end(&self, node: usize, bits: u64, view: &View) {
+        let (Some(report), Some(conn)) = (view.closed, ConnId::from_bits(bits)) else { return };
+        let Some((far, far_bits)) = self.world.net.peer_of(node, conn) else { return };
+        let crossed = self.world.nodes[far].app.conns.get(&far_bits).is_none_or(|view| view.close_asked);
+        if report.reason == CloseReason::Local && view.opened && !crossed {
+            let sent_all = (report.unsent, report.unconfirmed_after) == (0, None);
+            assert!(sent_all, "node {node}, {conn}: a close in peace was not confirmed: {report:?}");
         }
     }
 

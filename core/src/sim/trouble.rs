@@ -22,12 +22,23 @@ pub(super) fn trouble(story: &mut Story<'_, '_>) {
         1 => world.net.device_event(node, CmEventKind::DeviceFatal),
         2 => world.net.device_event(node, CmEventKind::DeviceRemoval),
         3 => world.net.event(node, link, CmEventKind::DeviceRemoval, 0),
-        4 | 5 => world.with(node, |cx, app| {
-            // It may not have been told of this one yet.
-            if app.conns.contains_key(&conn.to_bits()) {
-                app.close(cx, conn);
+        4 | 5 => {
+            world.with(node, |cx, app| {
+                // It may not have been told of this one yet.
+                if app.conns.contains_key(&conn.to_bits()) {
+                    app.close(cx, conn);
+                }
+            });
+            if random.below(2) == 0 {
+                // And something happens while it closes.
+                let latency = world.net.wire().faults.latency;
+                world.run_for(random.below(2 * latency));
+                match random.below(2) {
+                    0 => world.net.event(node, link, random.pick(&ANY_KIND), -110),
+                    _ => world.net.break_qp(node, link, random.pick(&ANY_STATUS)),
+                }
             }
-        }),
+        }
         6..=9 => world.net.event(node, link, random.pick(&ANY_KIND), random.pick(&[-110, 0, 3, 8, 10])),
         10 => world.net.break_qp(node, link, random.pick(&ANY_STATUS)),
         11 => world.nodes[node].away_until = world.now + random.below(1_000 * MS),
@@ -38,11 +49,13 @@ pub(super) fn trouble(story: &mut Story<'_, '_>) {
     }
 }
 
-/// The attempt of one of the connections that were begun fails, if it is still one.
+/// The attempt that was begun last fails, on one of its sides, if it is still one.
 pub(super) fn attempt_fails(story: &mut Story<'_, '_>) {
     let Story { world, random, began } = story;
     let Some(&(node, conn)) = began.last() else { return };
     let link = world.net.wire().link_of(node, conn);
+    let far = world.net.peer_of(node, link).and_then(|(node, bits)| Some((node, ConnId::from_bits(bits)?)));
+    let (node, link) = far.filter(|_| random.below(2) == 0).unwrap_or((node, link));
     world.net.event(node, link, random.pick(&ATTEMPT_FAILS), random.pick(&[-110, -110, 10, -19]));
 }
 
@@ -57,9 +70,11 @@ pub(super) fn message_overtakes_hello(story: &mut Story<'_, '_>) {
     world.forge(node, link, random.pick(&[1, 65]), Some(0));
 }
 
-const ATTEMPT_FAILS: [CmEventKind; 5] = [
+const ATTEMPT_FAILS: [CmEventKind; 7] = [
+    CmEventKind::Disconnected,
     CmEventKind::AddrError,
     CmEventKind::RouteError,
+    CmEventKind::ConnectResponse,
     CmEventKind::ConnectError,
     CmEventKind::Unreachable,
     CmEventKind::Rejected,

@@ -190,8 +190,10 @@ impl<'m, H: Handler> World<'m, H> {
         }
         let wire = self.net.wire();
         let host = &wire.hosts[node];
-        let waiting = !host.events.is_empty() || !host.recv_cq.is_empty() || !host.send_cq.is_empty();
-        let wanted = if *worked || waiting { 0 } else { engine.next_deadline().as_nanos() };
+        let queues = host.recv_cq.front().into_iter().chain(host.send_cq.front());
+        let shown = queues.map(|cqe| cqe.shown_at).min().unwrap_or(u64::MAX);
+        let at_once = *worked || !host.events.is_empty();
+        let wanted = if at_once { 0 } else { shown.min(engine.next_deadline().as_nanos()) };
         wanted.max(*away_until)
     }
 
