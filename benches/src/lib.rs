@@ -45,18 +45,20 @@
 //! |---|---|
 //! | [`cores`] | the CPUs by name, and the machine in a line |
 //! | [`window`] | a short stretch of measuring, and when it does not count |
+//! | [`gate`] | where the threads of a window meet |
 //! | [`contest`] | rounds and passes in rotating order, medians |
 //! | [`limits`] | what Spinwire has to reach, in one place |
 //! | [`null`] | the core's loop over a fabric that does nothing |
 //! | [`ping_pong`] | the bare cache line |
 //! | [`report`] | the table, and the same as JSON |
-//! | [`rings`] | rings as contestants
+//! | [`rings`] | rings as contestants |
 //! | [`dpdk`] | DPDK's ring and pool, where they are installed |
 //! | [`run`] | the arguments, and what is done with a contest: compare, criterion, or a test |
 #![deny(unsafe_code)]
 
 pub mod contest;
 pub mod cores;
+pub mod gate;
 pub mod limits;
 pub mod null;
 pub mod ping_pong;

@@ -45,3 +45,6 @@ impl PingPong {
         start.elapsed().as_nanos() as f64 / rounds as f64
     }
 }
+
+/// Round trips that tell how far apart two CPUs are: 30 to 100 us.
+pub const CHECK: u64 = 256;

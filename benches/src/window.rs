@@ -5,15 +5,14 @@
 //! of one real core, where a cache line costs a sixth and everything looks six times better; a bare ping-pong of a
 //! cache line right before and right after tells.
 
-use std::fmt;
-use std::hint;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cores::Cores;
-use crate::ping_pong::PingPong;
+use crate::gate::{Gate, Meeting, Part, Seen};
+use crate::ping_pong::{CHECK, PingPong};
 use crate::sys;
 
 /// How long a window should be. Longer ones are interrupted too often, shorter ones are all start and stop.
@@ -26,15 +25,6 @@ pub enum Dropped {
     Switched,
     /// The ping-pong before or after was not what is usual in this run: the CPUs are not where they were.
     Moved,
-}
-
-impl fmt::Display for Dropped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Dropped::Switched => "involuntary context switch",
-            Dropped::Moved => "placement changed",
-        })
-    }
 }
 
 /// Times `work` on the calling thread, which has to be pinned.
@@ -155,7 +145,7 @@ impl Pinned {
                         _ if index == last => Part::Serves,
                         _ => Part::Waits,
                     };
-                    let gate = Gate { meeting: &meeting, part, started: OnceLock::new() };
+                    let gate = Gate::new(&meeting, part);
                     let (all_there, shares) = (&all_there, shared(role.core));
                     scope.spawn(move || {
                         self.cores.pin(role.core);
@@ -211,97 +201,6 @@ impl Pinned {
     }
 }
 
-/// Where the threads of a window meet.
-struct Meeting {
-    arrived: AtomicU32,
-    threads: u32,
-    /// Some share a CPU, so that whoever waits has to leave it to others.
-    crowded: bool,
-    /// For the checks before and after.
-    lines: [PingPong; 2],
-}
-
-#[derive(Clone, Copy)]
-enum Part {
-    Pings,
-    Serves,
-    Waits,
-}
-
-/// A thread's view of the meeting: where it waits for the others before what is measured.
-pub struct Gate<'a> {
-    meeting: &'a Meeting,
-    part: Part,
-    started: OnceLock<Started>,
-}
-
-#[derive(Debug)]
-struct Started {
-    at: Instant,
-    switches: i64,
-    bare_ns: f64,
-}
-
-struct Seen {
-    start: Instant,
-    stop: Instant,
-    switched: bool,
-    /// Before and after. Only of the thread that pings.
-    bare_ns: [f64; 2],
-}
-
-impl Gate<'_> {
-    /// Waits for all, checks the placement, waits again, and starts the clock. To be called once by each.
-    pub fn start(&self) {
-        self.wait();
-        let switches = sys::involuntary_switches();
-        let bare_ns = self.check(0);
-        self.started.set(Started { at: Instant::now(), switches, bare_ns }).expect("a role starts once");
-    }
-
-    fn play(self, work: Box<dyn FnOnce(&Gate<'_>) + Send + '_>) -> Seen {
-        work(&self);
-        let stop = Instant::now();
-        self.wait();
-        let after_ns = self.check(1);
-        let switches = sys::involuntary_switches();
-        let started = self.started.into_inner().expect("a role calls `start`");
-        let switched = switches != started.switches;
-        Seen { start: started.at, stop, switched, bare_ns: [started.bare_ns, after_ns] }
-    }
-
-    /// Nanoseconds of a bare round trip now. Only the thread that pings knows.
-    fn check(&self, which: usize) -> f64 {
-        let lines = &self.meeting.lines[which];
-        let ns = match self.part {
-            Part::Pings if self.meeting.crowded => {
-                // The others on this CPU sleep meanwhile, but the rest of the machine does not.
-                sys::undisturbed();
-                let ns = lines.time_pings(0, CHECK);
-                sys::in_turns();
-                ns
-            }
-            Part::Pings => lines.time_pings(0, CHECK),
-            Part::Serves => {
-                lines.serve(0, CHECK);
-                f64::NAN
-            }
-            Part::Waits => f64::NAN,
-        };
-        self.wait();
-        ns
-    }
-
-    fn wait(&self) {
-        let Meeting { arrived, threads, crowded, .. } = self.meeting;
-        let before = arrived.fetch_add(1, Ordering::AcqRel);
-        let all = (before / threads + 1) * threads;
-        while arrived.load(Ordering::Acquire) < all {
-            if *crowded { thread::sleep(Duration::from_micros(20)) } else { hint::spin_loop() }
-        }
-    }
-}
-
 /// The others spin for ever if one of them is gone.
 struct EndOnPanic;
 
@@ -313,8 +212,6 @@ impl Drop for EndOnPanic {
     }
 }
 
-/// Round trips of one check: 30 to 100 us.
-const CHECK: u64 = 256;
 /// A bare round trip between CPUs that share a near cache takes less.
 const NEAR_NS: f64 = 200.0;
 /// Checks of a survey.

@@ -13,7 +13,8 @@ use super::ours::{Batch, Latency};
 use super::peers::Crossbeam;
 use super::{BATCH, CAPACITY, Patience, Ring, Rx, Tx};
 use crate::contest::Sample;
-use crate::window::{Dropped, Gate, Pinned, Role};
+use crate::gate::Gate;
+use crate::window::{Dropped, Pinned, Role};
 
 /// Producers in every contest here.
 pub const PRODUCERS: usize = 2;
@@ -41,7 +42,7 @@ pub struct Case {
 /// One ring of the latency layout for each producer, polled in turn.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Dropped`], and why.
 pub fn latency_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
     let mut rings: [Latency<u64>; PRODUCERS] = [Ring::new(), Ring::new()];
     let [(a, from_a), (b, from_b)] = rings.each_mut().map(Ring::split);
@@ -51,7 +52,7 @@ pub fn latency_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, 
 /// One ring of the batch layout for each producer, polled in turn.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Dropped`], and why.
 pub fn batch_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
     let mut rings: [Batch<u64>; PRODUCERS] = [Ring::new(), Ring::new()];
     let [(a, from_a), (b, from_b)] = rings.each_mut().map(Ring::split);
@@ -61,7 +62,7 @@ pub fn batch_lanes(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dr
 /// crossbeam's `ArrayQueue`.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Dropped`], and why.
 pub fn crossbeam(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
     let mut queue = Crossbeam::new();
     let (tx, rx) = queue.split();
@@ -71,7 +72,7 @@ pub fn crossbeam(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Drop
 /// DPDK's `rte_ring` for many producers.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Dropped`], and why.
 #[cfg(dpdk)]
 pub fn rte_ring(pinned: &Pinned, items: u64, case: Case) -> Result<Sample, Dropped> {
     let queue = crate::dpdk::RteRing::with_producers(true);
