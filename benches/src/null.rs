@@ -109,10 +109,12 @@ impl Fabric for NullFabric {
 
     #[inline]
     fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
-        for work in chain.0.iter().chain(chain.1) {
-            self.unthanked += 1;
-            if work.signaled {
-                self.signaled = Some(work.wr_id);
+        for half in [chain.0, chain.1] {
+            self.unthanked += half.len() as u16;
+            for work in half {
+                if work.signaled {
+                    self.signaled = Some(work.wr_id);
+                }
             }
         }
         Ok(())

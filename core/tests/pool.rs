@@ -155,6 +155,7 @@ fn ten_million_operations_agree_with_a_model() {
         let (stride, offset) = (24, 1 << 33);
         let (mut memory, mut slots) = memory(size as usize, stride);
         let base = memory.as_ptr().addr();
+        (0..size).for_each(|index| memory[index as usize * stride] = index as u8);
         let mut pool = Pool::new(Direction::Recv, &mut memory, offset, (17, stride as u32), &mut slots).unwrap();
         let mut model = Model { free: (0..size).rev().collect(), lent: vec![None; size as usize] };
         let mut hands = Hands { bufs: Vec::new(), bulks: Vec::new(), leases: Vec::new() };
@@ -165,7 +166,7 @@ fn ten_million_operations_agree_with_a_model() {
             let pick = (choice >> 32) as usize;
             // Of 64 connections in two lives each; the generation is at its end.
             let owner = conn(choice >> 8 & 63, (1 << 48) - 1 - (choice >> 16 & 1));
-            match choice % 8 {
+            match choice % 10 {
                 0 => {
                     let (taken, expected) = (pool.take(), model.free.pop());
                     assert_eq!(taken.as_ref().map(index_of), expected);
@@ -194,7 +195,7 @@ fn ten_million_operations_agree_with_a_model() {
                     let lease = pick % hands.leases.len();
                     let index = hands.leases[lease].index();
                     let lender = model.lent[index as usize].unwrap();
-                    let claimed = if choice % 8 == 3 { lender } else { owner };
+                    let claimed = if choice % 10 == 3 { lender } else { owner };
                     let back = pool.reclaim(index, claimed);
                     assert_eq!(back.is_some(), claimed == lender);
                     if let Some(buf) = back {
@@ -222,9 +223,33 @@ fn ten_million_operations_agree_with_a_model() {
                     model.free.extend(indices);
                     pool.release_bulk(&mut bulk);
                 }
+                7 => {
+                    let (asked, before) = (pick as u32 % 12, hands.leases.len());
+                    let lent = pool.lend_free(asked, owner, |lease| hands.leases.push(lease));
+                    assert_eq!(lent as usize, model.free.len().min(asked as usize));
+                    assert_eq!(hands.leases.len(), before + lent as usize);
+                    for lease in &hands.leases[before..] {
+                        assert_eq!(Some(lease.index()), model.free.pop());
+                        assert_eq!(lease.offset(), offset + u64::from(lease.index()) * stride as u64);
+                        model.lent[lease.index() as usize] = Some(owner);
+                    }
+                }
+                8 if !hands.leases.is_empty() => {
+                    let lease = pick % hands.leases.len();
+                    let index = hands.leases[lease].index();
+                    let lender = model.lent[index as usize].unwrap();
+                    let claimed = if choice >> 20 & 1 == 0 { lender } else { owner };
+                    assert_eq!(pool.free_lent(index, claimed), claimed == lender);
+                    if claimed == lender {
+                        model.lent[index as usize] = None;
+                        hands.leases.swap_remove(lease);
+                        model.free.push(index);
+                    }
+                }
                 _ => {
                     let index = pick as u32 % (size + 1);
                     if model.lent.get(index as usize).copied().flatten().is_none() {
+                        assert!(!pool.free_lent(index, owner), "nobody has lent it");
                         assert!(pool.reclaim(index, owner).is_none(), "nobody has lent it");
                     }
                 }

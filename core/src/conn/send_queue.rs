@@ -152,14 +152,7 @@ impl SendQueue {
     /// The sends that are ready, as one or two slices.
     #[inline]
     pub fn chain<'r>(&self, ring: &'r mut [SendWr]) -> (&'r mut [SendWr], &'r mut [SendWr]) {
-        let start = slot(self.posted, ring.len());
-        let end = start + self.ready() as usize;
-        if end <= ring.len() {
-            return (&mut ring[start..end], &mut []);
-        }
-        let wrapped = end - ring.len();
-        let (low, high) = ring.split_at_mut(start);
-        (high, &mut low[..wrapped])
+        part(ring, self.posted, self.ready())
     }
 
     /// The device took `count` of them.
@@ -190,16 +183,20 @@ impl SendQueue {
     #[inline]
     pub fn retire(&mut self, ring: &mut [SendWr], count: u32, mut give_back: impl FnMut(Lease)) {
         assert!(count <= self.in_flight(), "more sends were retired than the device has");
-        for offset in 0..count {
-            let at = slot(self.retired.wrapping_add(offset), ring.len());
-            match ring[at].buf.take() {
-                Some(lease) => {
-                    self.app -= u32::from(lease.from() == Direction::Send);
-                    give_back(lease);
+        let (first, second) = part(ring, self.retired, count);
+        let (mut app, mut control) = (self.app, self.control);
+        for half in [first, second] {
+            for wr in half {
+                match wr.buf.take() {
+                    Some(lease) => {
+                        app -= u32::from(lease.from() == Direction::Send);
+                        give_back(lease);
+                    }
+                    None => control -= 1,
                 }
-                None => self.control -= 1,
             }
         }
+        (self.app, self.control) = (app, control);
         self.retired = self.retired.wrapping_add(count);
     }
 
@@ -239,6 +236,19 @@ impl SendWr {
     fn is_app(&self) -> bool {
         self.buf.as_ref().is_some_and(|buf| buf.from() == Direction::Send)
     }
+}
+
+/// The `count` slots from sequence number `seq` on, as one or two slices.
+#[inline]
+fn part(ring: &mut [SendWr], seq: u32, count: u32) -> (&mut [SendWr], &mut [SendWr]) {
+    let start = slot(seq, ring.len());
+    let end = start + count as usize;
+    if end <= ring.len() {
+        return (&mut ring[start..end], &mut []);
+    }
+    let wrapped = end - ring.len();
+    let (low, high) = ring.split_at_mut(start);
+    (high, &mut low[..wrapped])
 }
 
 /// `len` is a power of two, so the counters may wrap freely.

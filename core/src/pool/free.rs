@@ -140,7 +140,7 @@ impl<'m> Pool<'m> {
     /// When the buffer is from another pool.
     #[inline]
     pub fn release(&mut self, buf: Buf<'m>) {
-        assert!(self.is_ours(&buf), "a buffer was given to a pool it is not from");
+        assert!(self.place(&buf) < self.bytes, "a buffer was given to a pool it is not from");
         self.stack[self.free as usize] = buf.index;
         self.free += 1;
     }
@@ -180,9 +180,10 @@ impl<'m> Pool<'m> {
     /// When the buffer is from another pool.
     #[inline]
     pub fn lend(&mut self, buf: Buf<'m>, conn: ConnId) -> Lease {
-        assert!(self.is_ours(&buf), "a buffer was lent from a pool it is not from");
+        let start = self.place(&buf);
+        assert!(start < self.bytes, "a buffer was lent from a pool it is not from");
         self.lenders[buf.index as usize] = conn.to_bits();
-        let offset = self.region_offset + u64::from(buf.index) * u64::from(self.stride);
+        let offset = self.region_offset + start as u64;
         Lease { offset, len: self.len, index: buf.index, from: self.from }
     }
 
@@ -195,17 +196,38 @@ impl<'m> Pool<'m> {
         Some(self.buf(index))
     }
 
+    /// Takes up to `count` free buffers and hands each to the device on behalf of `conn`, as [`Pool::take`] and
+    /// [`Pool::lend`] would one by one. `post` gets the leases; their number is returned.
+    #[inline]
+    pub fn lend_free(&mut self, count: u32, conn: ConnId, mut post: impl FnMut(Lease)) -> u32 {
+        let kept = self.free.saturating_sub(count);
+        let taken = &self.stack[kept as usize..self.free as usize];
+        for &index in taken.iter().rev() {
+            self.lenders[index as usize] = conn.to_bits();
+            let offset = self.region_offset + u64::from(index) * u64::from(self.stride);
+            post(Lease { offset, len: self.len, index, from: self.from });
+        }
+        self.free = kept;
+        taken.len() as u32
+    }
+
+    /// Takes back the buffer `index` and frees it, as [`Pool::reclaim`] and [`Pool::release`] would. Whether `conn` had
+    /// lent it; otherwise nothing was done.
+    #[inline]
+    pub fn free_lent(&mut self, index: u32, conn: ConnId) -> bool {
+        let Some(lender) = self.lenders.get_mut(index as usize).filter(|lender| **lender == conn.to_bits()) else {
+            return false;
+        };
+        *lender = 0;
+        self.stack[self.free as usize] = index;
+        self.free += 1;
+        true
+    }
+
     /// Frees every buffer `conn` has still lent and returns how many there were. For a connection whose queue pair was
     /// destroyed: the device touches none of them any more. Walks the whole pool.
     pub fn reclaim_all(&mut self, conn: ConnId) -> u32 {
-        let mut count = 0;
-        for index in 0..self.lenders.len() as u32 {
-            if let Some(buf) = self.reclaim(index, conn) {
-                self.release(buf);
-                count += 1;
-            }
-        }
-        count
+        (0..self.total()).map(|index| u32::from(self.free_lent(index, conn))).sum()
     }
 
     /// Who holds what, while the program itself holds nothing. Walks the whole pool.
@@ -225,10 +247,11 @@ impl<'m> Pool<'m> {
         Holding { lent, lent_by_dead, twice_or_lost: free_but_lent + u32::from(missing) }
     }
 
-    /// Whether the buffer lies in this pool's memory, which no other pool has while this one has borrowed it.
+    /// Where the buffer starts in this pool's memory, which no other pool has while this one has borrowed it: less than
+    /// its length exactly if the buffer is from this pool.
     #[inline]
-    fn is_ours(&self, buf: &Buf<'m>) -> bool {
-        buf.start.addr().get().wrapping_sub(self.start.addr().get()) < self.bytes
+    fn place(&self, buf: &Buf<'m>) -> usize {
+        buf.start.addr().get().wrapping_sub(self.start.addr().get())
     }
 
     /// The handle to buffer `index`. Private: callers have just taken the index out of the free stack or out of the

@@ -74,7 +74,7 @@ impl<'m> Core<'m> {
     #[inline]
     pub(super) fn ring<'s>(sends: &'s mut [SendWr], sizing: &Sizing, slot: usize) -> &'s mut [SendWr] {
         let len = sizing.send_slots as usize;
-        &mut sends[slot * len..][..len]
+        &mut sends[slot * len..slot * len + len]
     }
 
     /// Gives a new connection a slot; the flush of this turn starts it.
@@ -177,13 +177,10 @@ impl<'m> Core<'m> {
         let Self { conns, sends, sizing, recv_pool, send_pool, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return };
         conn.sends.retire(Self::ring(sends, sizing, id.slot()), count, |lease| {
-            let pool = match lease.from() {
-                Direction::Recv => &mut *recv_pool,
-                Direction::Send => &mut *send_pool,
+            match lease.from() {
+                Direction::Recv => recv_pool.free_lent(lease.index(), id),
+                Direction::Send => send_pool.free_lent(lease.index(), id),
             };
-            if let Some(buf) = pool.reclaim(lease.index(), id) {
-                pool.release(buf);
-            }
         });
     }
 

@@ -2,6 +2,7 @@
 
 /// The book-keeping of one connection slot. The caller provides one for each.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(8))]
 pub struct DirtySlot {
     /// This slot is on the list.
     listed: bool,

@@ -24,10 +24,13 @@ impl<C: Control> Engine<'_, C> {
     fn flush_dirty<H: Handler>(&mut self, handler: &mut H) {
         let walk = self.core.dirty.walk();
         for place in walk.places() {
-            let slot = self.core.dirty.take(walk, place);
-            let Some((id, conn)) = self.core.conns.at_mut(slot) else { continue };
+            let Core { conns, dirty, sends, sizing, stats, .. } = &mut self.core;
+            let slot = dirty.take(walk, place);
+            let Some((id, conn)) = conns.at_mut(slot) else { continue };
             if conn.flows() && !conn.has_control_due() {
-                self.post(handler, id);
+                let sent = post_sends(&mut self.fabric, stats, conn, Core::ring(sends, sizing, slot));
+                let short = lacks_receives(conn, sizing);
+                self.posted(handler, id, sent, short);
             } else {
                 self.flush_other(handler, id);
             }
@@ -39,25 +42,24 @@ impl<C: Control> Engine<'_, C> {
     fn flush_other<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         self.wishes(handler, id);
         self.core.gather(id);
-        self.post(handler, id);
+        let Core { conns, sends, sizing, stats, .. } = &mut self.core;
+        if let Some(conn) = conns.get_mut(id) {
+            let ring = Core::ring(sends, sizing, id.slot());
+            let sent = post_sends(&mut self.fabric, stats, conn, ring);
+            let short = lacks_receives(conn, sizing);
+            self.posted(handler, id, sent, short);
+        }
         self.check_sends_done(handler, id);
         self.check_drained(handler, id);
     }
 
-    /// Sends first: they are what somebody waits for, and the spare receives cover the moment.
+    /// The sends are posted: posts receives where they are short. Sends come first, for they are what somebody waits for,
+    /// and the spare receives cover the moment.
     #[inline(always)]
-    fn post<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
-        let Core { conns, sends, sizing, stats, .. } = &mut self.core;
-        let Some(conn) = conns.get_mut(id) else { return };
-        if sends_out(conn.state) && conn.sends.ready() > 0 {
-            let ring = Core::ring(sends, sizing, id.slot());
-            if let Err(error) = post_ready(&mut self.fabric, stats, conn, ring) {
-                return self.post_failed(handler, id, "send", error);
-            }
-        }
-        if sizing.recv_posted - conn.recv_posted >= sizing.recv_batch
-            && let Err(error) = self.core.top_up(&mut self.fabric, id)
-        {
+    fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
+        if let Err(error) = sent {
+            self.post_failed(handler, id, "send", error);
+        } else if short && let Err(error) = self.core.top_up(&mut self.fabric, id) {
             self.post_failed(handler, id, "receive", error);
         }
     }
@@ -134,26 +136,23 @@ impl Core<'_> {
         let mut wanted = missing.min(spare);
         while wanted > 0 {
             let work = conn.recv_work;
-            let mut next = || recv_pool.take().map(|buf| recv_pool.lend(buf, id));
-            let chain: heapless::Vec<RecvWr, BATCH_MAX> = (0..wanted.min(BATCH_MAX as u32))
-                .map_while(|_| next())
-                .map(|buf| RecvWr { wr_id: work.with_index(buf.index()), buf })
-                .collect();
-            if chain.is_empty() {
+            let mut chain = heapless::Vec::<RecvWr, BATCH_MAX>::new();
+            let lent = recv_pool.lend_free(wanted.min(BATCH_MAX as u32), id, |buf| {
+                let fits = chain.push(RecvWr { wr_id: work.with_index(buf.index()), buf });
+                debug_assert!(fits.is_ok());
+            });
+            if lent == 0 {
                 stats.buffer_stalls += 1;
                 dirty.mark(id.slot());
                 break;
             }
             let result = fabric.post_recv(conn.link, &chain);
-            let taken =
-                result.as_ref().map_or_else(|error| error.taken.min(chain.len() as u32), |()| chain.len() as u32);
+            let taken = result.as_ref().map_or_else(|error| error.taken.min(lent), |()| lent);
             conn.recv_posted += taken;
             conn.credits.owe(taken);
             stats.receives_posted += u64::from(taken);
             for wr in &chain[taken as usize..] {
-                if let Some(buf) = recv_pool.reclaim(wr.buf.index(), id) {
-                    recv_pool.release(buf);
-                }
+                recv_pool.free_lent(wr.buf.index(), id);
             }
             result?;
             wanted -= taken;
@@ -166,24 +165,38 @@ impl Core<'_> {
 }
 
 /// Posts what is ready, in one chain. Credits go with the first of it.
-#[inline]
-fn post_ready(
+#[inline(always)]
+fn post_sends(
     fabric: &mut impl Fabric,
     stats: &mut Stats,
     conn: &mut Conn,
     ring: &mut [SendWr],
 ) -> Result<(), PostError> {
+    let ready = conn.sends.ready();
+    if !sends_out(conn.state) || ready == 0 {
+        return Ok(());
+    }
     let (first, second) = conn.sends.chain(ring);
     if conn.credits.owes()
         && let Some(imm) = first.first_mut().and_then(|wr| wr.imm.as_mut())
     {
         *imm |= u32::from(conn.credits.give());
     }
-    let ready = conn.sends.ready();
-    let result = fabric.post_send(conn.link, (first, second));
+    // Most chains do not wrap: the compiler is shown that one slice is all there is to walk then.
+    let result = if second.is_empty() {
+        fabric.post_send(conn.link, (first, &[]))
+    } else {
+        fabric.post_send(conn.link, (first, second))
+    };
     conn.sends.advance(result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready));
     stats.doorbells += 1;
     result
+}
+
+/// Whether so many receives are missing that it is worth a post.
+#[inline]
+fn lacks_receives(conn: &Conn, sizing: &Sizing) -> bool {
+    sizing.recv_posted - conn.recv_posted >= sizing.recv_batch
 }
 
 /// States in which sends go out.

@@ -58,7 +58,7 @@ impl<'m, C: Control> Engine<'m, C> {
         match completion.outcome {
             Outcome::Done { bytes, imm } => {
                 let flows = conn.flows();
-                match read_message(conn, config.mode, *now, buf.len(), bytes, imm) {
+                match read_message(conn, flows, config.mode, *now, buf.len(), (bytes, imm)) {
                     Ok(MessageKind::Data) => self.deliver(handler, id, flows, buf, bytes),
                     other => self.other_message(handler, id, buf, (bytes, imm), other),
                 }
@@ -77,8 +77,9 @@ impl<'m, C: Control> Engine<'m, C> {
     ) {
         let (mode, now) = (self.core.config.mode, self.core.now);
         let Some(conn) = self.core.conns.get_mut(id) else { return self.core.recv_pool.release(buf) };
-        match read_message(conn, mode, now, buf.len(), bytes, imm) {
-            Ok(MessageKind::Data) => self.deliver(handler, id, false, buf, bytes),
+        let flows = conn.flows();
+        match read_message(conn, flows, mode, now, buf.len(), (bytes, imm)) {
+            Ok(MessageKind::Data) => self.deliver(handler, id, flows, buf, bytes),
             other => self.other_message(handler, id, buf, (bytes, imm), other),
         }
     }
@@ -199,17 +200,17 @@ const BATCHES_MAX: usize = 16;
 #[inline]
 fn read_message(
     conn: &mut Conn,
+    flows: bool,
     mode: Mode,
     now: Instant,
     room: usize,
-    bytes: u32,
-    imm: Option<u32>,
+    (bytes, imm): (u32, Option<u32>),
 ) -> Result<MessageKind, Option<ProtocolError>> {
     if bytes as usize > room {
         return Err(Some(ProtocolError::TooLong { got: bytes, max: room as u32 }));
     }
     let is_early = || conn.state == State::Connecting || (mode == Mode::Spinwire && conn.credits.is_raw());
-    if !conn.flows() && is_early() {
+    if !flows && is_early() {
         return Err(None);
     }
     conn.heard = now;
