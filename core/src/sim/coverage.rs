@@ -21,6 +21,8 @@ pub enum Fault {
     EventStale,
     /// A connection event came out of nowhere.
     EventForged,
+    /// A listener's device went, or its address changed.
+    ListenerEvent,
     /// UNREACHABLE came on a connection that was up.
     UnreachableWhileUp,
     /// Only a part of a chain was posted.
@@ -73,12 +75,13 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 29] = [
+    pub const ALL: [Fault; 30] = [
         Fault::EventLate,
         Fault::EventLost,
         Fault::EventDoubled,
         Fault::EventStale,
         Fault::EventForged,
+        Fault::ListenerEvent,
         Fault::UnreachableWhileUp,
         Fault::PostCut,
         Fault::FlushLost,

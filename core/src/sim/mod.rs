@@ -7,11 +7,14 @@
 //! |---|---|
 //! | `net`, `host` | what is under way; machines and ids |
 //! | `cm`, `control` | the connection manager, and an engine's way to it |
-//! | `qp`, `link`, `fabric` | queue pairs, messages on the wire, and an engine's way to them |
+//! | `qp`, `link`, `cq`, `fabric` | queue pairs, messages on the wire, completions, and an engine's way to them |
 //! | `memory`, `space` | lent buffers as a device sees them; the memory of an engine |
-//! | `world` | drives the engines and checks every sum after every turn |
-//! | `app` | an application that notices when a message is lost, doubled or changed |
-//! | `faults`, `random` | what goes wrong how often, from a seed |
+//! | `world`, `check` | drives the engines, and checks every sum after every turn |
+//! | `app`, `plan`, `ending` | an application that notices when a message is lost, doubled or changed |
+//! | `witness` | writes down what an engine was shown, and judges the reasons it reports |
+//! | `faults`, `trouble`, `random` | what goes wrong how often, and what happens at once, from a seed |
+//! | `scenario`, `run` | what a seed means, and running it |
+//! | `record`, `coverage` | the story of a run, and what it met |
 
 mod app;
 mod check;

@@ -15,7 +15,7 @@ use super::random::Random;
 use super::record;
 use crate::cm::event::{CmEvent, CmEventKind, Target};
 use crate::fabric::WcStatus;
-use crate::id::ConnId;
+use crate::id::{ConnId, ListenerId};
 
 /// Something that happens at its time.
 #[derive(Debug)]
@@ -127,6 +127,13 @@ impl Net {
         let removed = kind == CmEventKind::DeviceRemoval;
         record::fault(if removed { Fault::DeviceRemoved } else { Fault::DeviceFatal });
         wire.hosts[node].events.push_back((CmEvent { target: Target::Device, ..bare(kind, 0) }, None));
+    }
+
+    /// An event of the listener on `node`.
+    pub fn listener_event(&self, node: usize, kind: CmEventKind) {
+        record::fault(Fault::ListenerEvent);
+        let event = CmEvent { target: Target::Listener(ListenerId(0)), ..bare(kind, 0) };
+        self.wire().hosts[node].events.push_back((event, None));
     }
 
     /// The queue pair fails by itself: the oldest send, if any, with `status`, everything else flushed.

@@ -17,7 +17,7 @@ pub(super) fn trouble(story: &mut Story<'_, '_>) {
     let Some((node, conn)) = [Some((node, conn)), peer][random.below(2) as usize] else { return };
     // What happens to a connection happens to its present attempt.
     let link = world.net.wire().link_of(node, conn);
-    match random.below(14) {
+    match random.below(15) {
         0 if random.below(2) == 0 => world.kill(node, random.below(2) == 0),
         1 => world.net.device_event(node, CmEventKind::DeviceFatal),
         2 => world.net.device_event(node, CmEventKind::DeviceRemoval),
@@ -41,7 +41,8 @@ pub(super) fn trouble(story: &mut Story<'_, '_>) {
         }
         6..=9 => world.net.event(node, link, random.pick(&ANY_KIND), random.pick(&[-110, 0, 3, 8, 10])),
         10 => world.net.break_qp(node, link, random.pick(&ANY_STATUS)),
-        11 => world.nodes[node].away_until = world.now + random.below(1_000 * MS),
+        11 => world.net.listener_event(node, random.pick(&[CmEventKind::DeviceRemoval, CmEventKind::AddrChange])),
+        12 => world.nodes[node].away_until = world.now + random.below(1_000 * MS),
         _ => {
             let imm = random.pick(&[None, Some(random.0 as u32), Some(0), Some(1 << 16 | 40), Some(1 << 17)]);
             world.forge(node, link, random.pick(&[0, 1, 64, 65, u32::MAX]), imm);

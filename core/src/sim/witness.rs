@@ -174,10 +174,12 @@ impl Witness {
     }
 
     fn explains(&self, reason: CloseReason, hostile: bool, now: u64) -> bool {
+        // A goodbye that came before the peer's hello, and was never read for want of it, explains nothing.
+        let no_goodbye = hostile || self.goodbye.is_none() || self.opened.is_none();
         match reason {
             CloseReason::Local => self.saw(Cause::Local),
             CloseReason::Peer => self.goodbye.is_some(),
-            CloseReason::PeerGone => self.saw_event(CmEventKind::Disconnected) && (hostile || self.goodbye.is_none()),
+            CloseReason::PeerGone => self.saw_event(CmEventKind::Disconnected) && no_goodbye,
             CloseReason::NobodyListens | CloseReason::Rejected { .. } | CloseReason::Refused(_) => {
                 self.saw_event(CmEventKind::Rejected)
             }
@@ -189,9 +191,7 @@ impl Witness {
             CloseReason::KeepaliveLost { silent, .. } => now - self.began >= silent.get(),
             CloseReason::Call { call: "ibv_post_recv", .. } => self.saw(Cause::Post("receive")),
             CloseReason::Call { call, .. } => self.saw(Cause::Call(call)),
-            CloseReason::Completion { what, status, .. } => {
-                self.saw(Cause::Completion(what, status)) && (hostile || self.goodbye.is_none())
-            }
+            CloseReason::Completion { what, status, .. } => self.saw(Cause::Completion(what, status)) && no_goodbye,
             CloseReason::Post { what, .. } => self.saw(Cause::Post(what)),
             CloseReason::Hello(_) => self.saw_event(CmEventKind::Established),
             CloseReason::Protocol(_) => hostile || self.saw(Cause::Completion("receive", WcStatus::LOC_LEN_ERR)),
