@@ -57,6 +57,22 @@ fn messages_before_the_answer_wait_for_it_and_come_in_order() {
     }
 }
 
+/// They have arrived, and what they say is known: that the queue pair cannot be tuned ends the connection, not them.
+#[test]
+fn messages_before_the_answer_are_delivered_although_the_next_step_fails() {
+    let mut spaces = spaces(4, 1);
+    let one_way = Plan { count: 100, requests: 0, bytes_max: 9, ..Plan::default() };
+    let (mut world, conn, event) = fetched(&mut spaces, one_way, Plan::SILENT);
+    let held = world.nodes[0].engine.stats().messages_held;
+    world.net.wire().hosts[0].fail = Some(("ibv_modify_qp", 1));
+    world.net.wire().hosts[0].events.push_back(event);
+    world.run();
+    let view = world.nodes[0].app.view(conn);
+    assert_eq!((view.opened, view.received), (true, held));
+    assert!(matches!(view.closed.unwrap().reason, CloseReason::Call { call: "ibv_modify_qp", .. }));
+    world.assert_all_over();
+}
+
 #[test]
 fn messages_whose_answer_never_comes_leave_nothing() {
     for close in [false, true] {

@@ -34,7 +34,12 @@ impl<C: Control> Engine<'_, C> {
         for &step in row.steps {
             if let Err(ActionError { call, errno }) = self.take_step(handler, id, step) {
                 let reason = CloseReason::Call { step: row.to, call, errno };
-                return self.feed(handler, id, Input::StepFailed, Some(reason));
+                self.feed(handler, id, Input::StepFailed, Some(reason));
+                if row.steps.contains(&Step::DeliverHeld) {
+                    // What was held back has arrived, and its hello too: it comes before what may arrive while it drains.
+                    self.deliver_held(handler, id);
+                }
+                return;
             }
         }
     }
