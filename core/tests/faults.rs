@@ -158,6 +158,7 @@ fn data_before_established_opens_the_connection() {
 fn the_time_for_all_attempts_begins_with_the_first_attempt() {
     let mut spaces = spaces(2, 1);
     let mut world = quiet(&mut spaces);
+    world.net.wire().faults.latency = 5 * MS;
     world.turn(0);
     world.now += 3_600_000 * MS;
     let conn = world.connect(0, 1);
