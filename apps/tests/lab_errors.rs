@@ -136,7 +136,7 @@ fn without_hugepages_the_next_kind_is_taken_and_said() {
 fn hugepages_asked_for_and_not_there_are_an_error() {
     let _few = Hugepages::set(1);
     let ended = spinwire(&format!("echo serve --listen {} --core 0 --pages 2m", unused_url())).expect_code(SETUP);
-    ended.expect("20 wanted").expect("1 free").expect("vm.nr_hugepages=");
+    ended.expect("21 wanted").expect("1 free").expect("vm.nr_hugepages=");
 }
 
 #[test]
