@@ -161,6 +161,15 @@ fn garbage(random: &mut Random, near: u64) -> u64 {
     }
 }
 
+/// Raises the flag when it goes out of scope, by whatever way.
+struct StopAtEnd<'f>(&'f AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A thread writes garbage into every word, all the time, while each half works. Every answer is an item, "nothing",
 /// "closed" or a fault; nothing outside the region changes; nothing takes longer than the ring is long.
 #[test]
@@ -184,6 +193,8 @@ fn a_peer_that_scribbles_over_everything_breaks_nothing() {
                 memory.words[word].store(garbage(&mut random, near.load(Ordering::Relaxed)), Ordering::Relaxed);
             }
         });
+        // Also when an assertion below fails: the scope waits for the thread.
+        let _stop = StopAtEnd(&stop);
         let mut random = Random(8);
         macro_rules! ours {
             ($layout:ident) => {{
@@ -225,7 +236,6 @@ fn a_peer_that_scribbles_over_everything_breaks_nothing() {
             ours!(batch);
             round += 1;
         }
-        stop.store(true, Ordering::Relaxed);
     });
     memory.assert_untouched();
     assert!(faults > 0 && items > 0 && pushed > 0 && closed > 0, "{faults} {items} {pushed} {closed}");
