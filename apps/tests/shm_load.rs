@@ -16,9 +16,8 @@ use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::turn::{Answer, Cx, Handler, SendError};
 use spinwire_linux::mem::{PageKind, PagePolicy};
-use spinwire_linux::runtime::{Idle, Options, ShmRole, ShmSetup};
+use spinwire_linux::runtime::{Idle, Options, ShmRole, ShmSetup, Size};
 use spinwire_linux::shm::Users;
-use spinwire_linux::verbs::Size;
 
 /// A core that is shared with other threads of the test.
 fn options(cpu: u32, depth: u32) -> Options {

@@ -18,9 +18,8 @@ use std::thread;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::turn::{Answer, Cx, Handler};
 use spinwire_linux::clock;
-use spinwire_linux::runtime::{Options, ShmRole, ShmSetup};
+use spinwire_linux::runtime::{Options, ShmRole, ShmSetup, Size};
 use spinwire_linux::shm::{Name, Users};
-use spinwire_linux::verbs::Size;
 
 /// Round trips in a window: about 2 ms of bare ones.
 const TRIPS: u64 = 5_000;

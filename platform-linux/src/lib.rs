@@ -6,16 +6,21 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+#[cfg(feature = "rdma")]
 pub mod cm;
 pub mod cpu;
 #[allow(unsafe_code)]
 pub mod mem;
+pub mod readiness;
 pub mod runtime;
 #[allow(unsafe_code)]
 pub mod shm;
 #[allow(unsafe_code)]
 mod sys;
+#[cfg(feature = "rdma")]
 #[allow(unsafe_code)]
 pub mod verbs;
 
-pub use sys::os::{CallError, Errno, failed_destroys};
+#[cfg(feature = "rdma")]
+pub use sys::os::failed_destroys;
+pub use sys::os::{CallError, Errno};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::turn::{Answer, Cx, Handler, SendError};
-use spinwire_linux::cm::Endpoint;
+use spinwire_linux::cm::{Endpoint, VerbsControl};
 use spinwire_linux::runtime::{Options, Reactor, Role, Setup};
 
 use crate::common::lab_addresses;
@@ -19,7 +19,7 @@ pub trait Finite: Handler {
 
 /// Sets up one connection's worth of client towards `url` on core 1 and lets `work` use it. In a thread of its own,
 /// because a pin stays and children inherit it.
-pub fn on_client_core<R: Send>(url: &str, work: impl FnOnce(&mut Reactor<'_>) -> R + Send) -> R {
+pub fn on_client_core<R: Send>(url: &str, work: impl FnOnce(&mut Reactor<'_, VerbsControl<'_>>) -> R + Send) -> R {
     let source = SocketAddr::new(lab_addresses().1, 0);
     let role = Role::Connect(Endpoint { target: super::address_of(url), source: Some(source) });
     let options = Options { connections: 1, ..Options::on_core(1) };
@@ -34,7 +34,7 @@ pub fn on_client_core<R: Send>(url: &str, work: impl FnOnce(&mut Reactor<'_>) ->
 }
 
 /// Runs a client to its end.
-pub fn drive<H: Finite>(reactor: &mut Reactor<'_>, client: &mut H, limit: Duration) {
+pub fn drive<H: Finite>(reactor: &mut Reactor<'_, VerbsControl<'_>>, client: &mut H, limit: Duration) {
     let deadline = Instant::now() + limit;
     reactor
         .run(client, |client| client.is_done() || Instant::now() > deadline)

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use super::channel::ChannelError;
-use crate::sys::os::{CallError, Errno, InterfaceAddress, interface_addresses};
+use crate::sys::net::{InterfaceAddress, interface_addresses};
+use crate::sys::os::{CallError, Errno};
 
 /// An RDMA device with the network interfaces it runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]

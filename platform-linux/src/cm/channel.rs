@@ -60,7 +60,7 @@ impl Channel {
     }
 
     /// The next event, if one waits. Costs an allocation and a system call also when none does: see
-    /// [`readiness`](super::readiness) for how not to call it in vain.
+    /// [`readiness`](crate::readiness) for how not to call it in vain.
     ///
     /// # Errors
     /// What `rdma_get_cm_event` gave, other than that nothing waits.

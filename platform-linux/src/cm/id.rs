@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use super::channel::Channel;
+use crate::runtime::{LinkOptions, RETRIES_MAX};
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno};
 use crate::sys::rdmacm::{self, ConnParams, EventKind};
@@ -78,44 +79,9 @@ impl From<IdError> for CallError {
     }
 }
 
-/// How persistent a connection is about loss and about a peer that is not ready. Times, never InfiniBand codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkOptions {
-    /// Wait for an acknowledgement before sending again, 8 us to 2.4 h; the next longer of 4.096 us x 2^n is taken.
-    /// rdma_cm's own choice on Soft-RoCE is 2.1 s.
-    pub ack_timeout: Duration,
-    /// Times a send without acknowledgement is repeated, 0 to 6. (7 means for ever on some devices.)
-    pub retries: u8,
-    /// How long a peer is told to wait that found no receive posted here, 10 us to 491 ms, taken as the next longer
-    /// delay that InfiniBand knows.
-    pub rnr_delay: Duration,
-    /// Times the peer may find no receive posted here before it gives up, 0 to 6. (7 means for ever.)
-    pub rnr_retries: u8,
-}
-
-/// Largest finite retry count: the field has three bits, and 7 stands for "for ever".
-const RETRIES_MAX: u8 = 6;
-
-impl Default for LinkOptions {
-    /// 134 ms x (6 + 1) until a silent peer is given up, about a second; 0.64 ms for a peer to wait.
-    fn default() -> Self {
-        LinkOptions {
-            ack_timeout: Duration::from_millis(134),
-            retries: RETRIES_MAX,
-            rnr_delay: Duration::from_micros(640),
-            rnr_retries: RETRIES_MAX,
-        }
-    }
-}
-
-impl LinkOptions {
-    fn params<'a>(&self, private_data: &'a [u8]) -> ConnParams<'a> {
-        ConnParams {
-            private_data,
-            retries: self.retries.min(RETRIES_MAX),
-            rnr_retries: self.rnr_retries.min(RETRIES_MAX),
-        }
-    }
+fn params<'a>(options: &LinkOptions, private_data: &'a [u8]) -> ConnParams<'a> {
+    let (retries, rnr_retries) = (options.retries.min(RETRIES_MAX), options.rnr_retries.min(RETRIES_MAX));
+    ConnParams { private_data, retries, rnr_retries }
 }
 
 impl CmId {
@@ -248,7 +214,7 @@ impl CmId {
     pub fn connect(&mut self, options: &LinkOptions, private_data: &[u8]) -> Result<(), IdError> {
         self.need("rdma_connect", self.step == Step::RouteResolved, "route resolved")?;
         self.raw.set_ack_timeout(ack_timeout_code(options.ack_timeout))?;
-        self.raw.connect(options.params(private_data))?;
+        self.raw.connect(params(options, private_data))?;
         self.step = Step::Connecting;
         Ok(())
     }
@@ -260,7 +226,7 @@ impl CmId {
     pub fn accept(&mut self, options: &LinkOptions, private_data: &[u8]) -> Result<(), IdError> {
         self.need("rdma_accept", self.step == Step::Requested, "requested")?;
         self.raw.set_ack_timeout(ack_timeout_code(options.ack_timeout))?;
-        self.raw.accept(options.params(private_data))?;
+        self.raw.accept(params(options, private_data))?;
         self.step = Step::Accepted;
         Ok(())
     }

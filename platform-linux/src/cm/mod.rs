@@ -7,13 +7,12 @@ mod id;
 mod kind;
 mod locate;
 mod options;
-pub mod readiness;
 mod token;
 
 pub use crate::sys::code::Code;
 pub use crate::sys::rdmacm::EventKind;
 pub use channel::{Channel, ChannelError, Event};
 pub use control::VerbsControl;
-pub use id::{CmId, IdError, LinkOptions, Step};
+pub use id::{CmId, IdError, Step};
 pub use locate::{LocateError, device_for_connecting, device_for_listening};
 pub use options::{ControlCounters, ControlOptions, Endpoint};

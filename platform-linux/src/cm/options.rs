@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use super::id::LinkOptions;
-use super::readiness::Wish;
+use crate::readiness::Wish;
+use crate::runtime::LinkOptions;
 
 /// What a control is set up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::RAISE_MEMLOCK;
 use super::hugepage::Refused;
 use super::map::Mapping;
 use super::page::{Bytes, PageKind, PagePolicy};
+use super::stable::StableMemory;
 use crate::sys::os::{CallError, Errno, memlock_limit};
-use crate::verbs::StableMemory;
 
 /// What an arena should be.
 #[derive(Clone, Debug, Default)]

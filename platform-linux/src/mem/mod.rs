@@ -19,13 +19,16 @@ mod cgroup;
 mod hugepage;
 mod map;
 mod page;
+mod stable;
 
+#[cfg(feature = "rdma")]
 pub(crate) use arena::Limit;
 pub use arena::{Arena, ArenaConfig, ArenaError, Carver, OutOfArena, Piece, Placement};
 pub use cgroup::CgroupLimit;
 pub use hugepage::{PagePool, Refusal, Refused};
 pub(crate) use page::Bytes;
 pub use page::{PageKind, PagePolicy, PagePolicyError};
+pub use stable::StableMemory;
 
 /// How to lift the limit of locked memory, for the three places it is set in.
 pub(crate) const RAISE_MEMLOCK: &str = "raise it with `ulimit -l unlimited` in the shell (as root, or within \

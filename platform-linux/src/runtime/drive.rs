@@ -8,13 +8,12 @@ use super::idle::{Idle, Step};
 use super::report::SetupReport;
 use super::transport::Transport;
 use crate::clock;
-use crate::cm::VerbsControl;
 use crate::sys::os::CallError;
 
 /// A core that runs: the engine with everything it needs. Belongs to the thread that set it up.
 ///
-/// `C` says over which fabric: by default verbs, else [`ShmControl`](crate::shm::ShmControl).
-pub struct Reactor<'m, C: Transport = VerbsControl<'m>> {
+/// `C` says over which fabric: `VerbsControl`, or [`ShmControl`](crate::shm::ShmControl).
+pub struct Reactor<'m, C: Transport> {
     engine: Engine<'m, C>,
     idle: Idle,
     report: SetupReport,

@@ -38,18 +38,29 @@
 
 mod drive;
 mod idle;
+mod link;
 mod options;
 mod report;
+#[cfg(feature = "rdma")]
 mod setup;
 mod shm_setup;
+mod size;
 mod tables;
 mod transport;
 
 pub use drive::{CqFailure, Reactor, RunError};
 pub use idle::Idle;
-pub use options::{Options, ReadinessWish, Role};
+pub use link::LinkOptions;
+#[cfg(feature = "rdma")]
+pub(crate) use link::RETRIES_MAX;
+#[cfg(feature = "rdma")]
+pub use options::Role;
+pub use options::{Options, ReadinessWish};
 pub use report::{Device, Fabric, Segment, SetupReport};
+#[cfg(feature = "rdma")]
 pub use setup::{Setup, SetupError};
 pub use shm_setup::{ShmRole, ShmSetup, ShmSetupError};
+pub use size::Size;
+pub(crate) use tables::Lent;
 pub use tables::MemoryError;
 pub use transport::Transport;

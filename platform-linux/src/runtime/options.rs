@@ -1,16 +1,19 @@
 //! What a core is set up with.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+#[cfg(feature = "rdma")]
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use spinwire_core::config::{Keepalive, Mode, Retry, Timeouts};
 
 use super::idle::Idle;
-use crate::cm::readiness::Wish;
-use crate::cm::{Endpoint, LinkOptions};
+use super::link::LinkOptions;
+use super::size::Size;
+#[cfg(feature = "rdma")]
+use crate::cm::Endpoint;
 use crate::mem::PagePolicy;
-use crate::verbs::Size;
+use crate::readiness::Wish;
 
 /// Everything that can be chosen about one core and its loop.
 ///
@@ -49,6 +52,7 @@ pub struct Options {
 }
 
 /// Which side of connections a core is on.
+#[cfg(feature = "rdma")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Takes connections at this address. Port 0 lets the kernel choose.

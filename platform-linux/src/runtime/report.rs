@@ -5,9 +5,9 @@ use core::fmt;
 use spinwire_core::config::Config;
 
 use crate::clock::ClockSource;
-use crate::cm::readiness::Readiness;
 use crate::cpu::CpuPlacement;
 use crate::mem::{Bytes, Placement};
+use crate::readiness::Readiness;
 use crate::shm::INLINE_MAX;
 
 /// Where a core's thread and memory are, what moves its data, and what was chosen for it.

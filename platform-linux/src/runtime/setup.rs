@@ -11,10 +11,10 @@ use super::report::{self, SetupReport};
 use super::tables::{MemoryError, Tables, allocate};
 use crate::clock::ClockSource;
 use crate::cm::address::AddressError;
-use crate::cm::readiness::Readiness;
 use crate::cm::{ChannelError, ControlOptions, LocateError, VerbsControl, device_for_connecting, device_for_listening};
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
 use crate::mem::Arena;
+use crate::readiness::Readiness;
 use crate::sys::os::CallError;
 use crate::verbs::{self, Device, MrError, QueueError, QueueOptions, Queues, Region};
 
@@ -116,7 +116,7 @@ impl Setup {
     ///
     /// # Errors
     /// See [`SetupError`]. A core is started once.
-    pub fn start(&mut self) -> Result<Reactor<'_>, SetupError> {
+    pub fn start(&mut self) -> Result<Reactor<'_, VerbsControl<'_>>, SetupError> {
         let queues = self.queues.take().ok_or(SetupError::Started)?;
         let slots = self.options.connections as usize;
         let mut control = VerbsControl::new(&self.device, slots, control_options(&self.options))?;
@@ -163,7 +163,7 @@ fn control_options(options: &Options) -> ControlOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::Size;
+    use crate::runtime::Size;
 
     /// Each on a thread of its own, which setting up pins.
     fn set_up(change: impl FnOnce(&mut Options) + Send) -> SetupError {

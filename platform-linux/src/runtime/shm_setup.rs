@@ -8,9 +8,9 @@ use super::options::{Options, ReadinessWish};
 use super::report::{Fabric, Segment, SetupReport};
 use super::tables::{MemoryError, Tables, allocate};
 use crate::clock::ClockSource;
-use crate::cm::readiness::Readiness;
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
 use crate::mem::{Arena, PageKind};
+use crate::readiness::Readiness;
 use crate::shm::{self, ControlError, ListenError, Name, ShareError, ShmControl, ShmControlOptions, Users};
 use crate::sys::os::CallError;
 

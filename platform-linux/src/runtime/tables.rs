@@ -5,11 +5,10 @@ use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::timer::TimerSlot;
-use spinwire_core::turn::{DirtySlot, Needs};
+use spinwire_core::turn::{DirtySlot, Memory, Needs, PoolMemory};
 
 use super::options::Options;
 use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
-use crate::verbs;
 
 /// The engine's tables.
 pub(super) struct Tables {
@@ -20,6 +19,43 @@ pub(super) struct Tables {
     sends: Vec<SendWr>,
     recv: Vec<PoolSlot>,
     send: Vec<PoolSlot>,
+}
+
+/// The tables of one engine, for as long as it is there. As in [`Memory`].
+pub(crate) struct Lent<'m> {
+    conns: &'m mut [Slot<Conn>],
+    places: &'m mut [Place],
+    dirty: &'m mut [DirtySlot],
+    timers: &'m mut [TimerSlot],
+    sends: &'m mut [SendWr],
+    recv: &'m mut [PoolSlot],
+    send: &'m mut [PoolSlot],
+    stride: u32,
+}
+
+impl<'m> Lent<'m> {
+    /// The engine's memory, with receive buffers in the first of `bytes` and send buffers behind them. `bytes` are all of
+    /// the region that the fabric knows.
+    pub(crate) fn with_buffers(self, bytes: &'m mut [u8]) -> Memory<'m> {
+        let Lent { conns, places, dirty, timers, sends, recv, send, stride } = self;
+        // The stride keeps the second half as aligned as the first.
+        let recv_bytes = recv.len().saturating_mul(stride as usize).min(bytes.len());
+        let (recv_half, send_half) = bytes.split_at_mut(recv_bytes);
+        Memory {
+            conns,
+            places,
+            dirty,
+            timers,
+            sends,
+            recv: PoolMemory { slots: recv, bytes: recv_half, region_offset: 0, stride },
+            send: PoolMemory { slots: send, bytes: send_half, region_offset: recv_bytes as u64, stride },
+        }
+    }
+
+    /// Connections there can be.
+    pub(crate) fn connections(&self) -> usize {
+        self.conns.len()
+    }
 }
 
 /// The memory cannot be had.
@@ -49,8 +85,8 @@ impl Tables {
     }
 
     /// All of it, for one engine.
-    pub(super) fn lend(&mut self, config: &Config) -> verbs::Tables<'_> {
-        verbs::Tables {
+    pub(super) fn lend(&mut self, config: &Config) -> Lent<'_> {
+        Lent {
             conns: &mut self.conns,
             places: &mut self.places,
             dirty: &mut self.dirty,

@@ -5,7 +5,10 @@ use std::time::Duration;
 use spinwire_core::fabric::Control;
 use spinwire_core::turn::Engine;
 
-use super::drive::{CqFailure, RunError};
+#[cfg(feature = "rdma")]
+use super::drive::CqFailure;
+use super::drive::RunError;
+#[cfg(feature = "rdma")]
 use crate::cm::VerbsControl;
 use crate::shm::ShmControl;
 
@@ -21,6 +24,7 @@ pub trait Transport: Control + Sized {
     fn wait(&self, limit: Duration);
 }
 
+#[cfg(feature = "rdma")]
 impl Transport for VerbsControl<'_> {
     #[inline]
     fn check(engine: &mut Engine<'_, Self>) -> Result<(), RunError> {

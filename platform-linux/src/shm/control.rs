@@ -19,7 +19,7 @@ use super::pulse::Pulse;
 use super::socket::{Poller, Socket};
 use super::token::Token;
 use super::wire::Packet;
-use crate::cm::readiness::{Readiness, Watch};
+use crate::readiness::{Readiness, Watch};
 use crate::sys::os::{CallError, Errno, wait_readable};
 
 /// Connections' sockets, listeners and endpoints of one core; events in, actions out.

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::mem::Arena;
-use crate::verbs::StableMemory;
+use crate::mem::StableMemory;
 
 /// What the fabric needs to reach the buffers of an engine. Holds the arena's borrow, so that nobody but the pools made
 /// from the same [`LocalMemory::split`] can touch the bytes.

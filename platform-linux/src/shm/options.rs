@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::memory::ShareError;
 use super::users::Users;
-use crate::cm::readiness::Wish;
+use crate::readiness::Wish;
 use crate::sys::os::CallError;
 
 /// What a control is set up with.

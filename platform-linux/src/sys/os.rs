@@ -1,10 +1,10 @@
 //! What we ask of the kernel outside of RDMA, and how a failed call is reported.
 
 use core::fmt;
+#[cfg(feature = "rdma")]
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// An error number of the operating system. Prints as the system's text for it.
@@ -69,6 +69,7 @@ pub(crate) fn check_code(call: &'static str, code: i32) -> Result<(), CallError>
 }
 
 /// As [`check`], again for as long as a signal interrupts the call; `EAGAIN`, that nothing waits, is `false`.
+#[cfg_attr(not(feature = "rdma"), allow(dead_code))]
 pub(crate) fn check_waiting(call: &'static str, mut run: impl FnMut() -> i32) -> Result<bool, CallError> {
     loop {
         match check(call, &mut run) {
@@ -81,6 +82,7 @@ pub(crate) fn check_waiting(call: &'static str, mut run: impl FnMut() -> i32) ->
 }
 
 /// Runs a C function that gives a null pointer with `errno` set on failure.
+#[cfg_attr(not(feature = "rdma"), allow(dead_code))]
 pub(crate) fn check_ptr<T>(
     call: &'static str,
     run: impl FnOnce() -> *mut T,
@@ -89,15 +91,18 @@ pub(crate) fn check_ptr<T>(
     core::ptr::NonNull::new(run()).ok_or_else(|| CallError { call, errno: Errno::last() })
 }
 
+#[cfg(feature = "rdma")]
 static FAILED_DESTROYS: AtomicU64 = AtomicU64::new(0);
 
 /// How often releasing a library object failed in this process. Anything but 0 is a fault worth reporting.
+#[cfg(feature = "rdma")]
 pub fn failed_destroys() -> u64 {
     // Relaxed: a count on its own, it orders nothing.
     FAILED_DESTROYS.load(Ordering::Relaxed)
 }
 
 /// Takes the result of releasing `object` where it cannot be returned: counts a failure and prints the first one.
+#[cfg(feature = "rdma")]
 pub(crate) fn note_destroy(object: fmt::Arguments<'_>, result: Result<(), CallError>) {
     if let Err(error) = result {
         // Relaxed: a count on its own, it orders nothing.
@@ -108,6 +113,7 @@ pub(crate) fn note_destroy(object: fmt::Arguments<'_>, result: Result<(), CallEr
 }
 
 /// Makes reads from `fd` return `EAGAIN` instead of waiting.
+#[cfg(feature = "rdma")]
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), CallError> {
     let fail = || CallError { call: "fcntl", errno: Errno::last() };
     // SAFETY: `fd` is open for the length of the borrow; these commands touch no memory of ours.
@@ -176,106 +182,11 @@ pub(crate) fn memlock_limit() -> (Option<u64>, Option<u64>) {
 
 /// The bytes that devices have pinned of this process's memory, which the kernel holds against the limit of locked
 /// memory. 0 if the kernel does not tell.
+#[cfg(feature = "rdma")]
 pub(crate) fn pinned_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status.lines().find_map(|line| line.strip_prefix("VmPin:")?.trim().strip_suffix(" kB")?.parse().ok());
     kib.unwrap_or(0_u64) * 1_024
-}
-
-/// One address of one network interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InterfaceAddress {
-    pub interface: String,
-    pub address: IpAddr,
-}
-
-/// Lists the addresses of this machine's network interfaces.
-pub(crate) fn interface_addresses() -> Result<Vec<InterfaceAddress>, CallError> {
-    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
-    // SAFETY: `list` is ours to be written; what it then points to is freed below.
-    check("getifaddrs", || unsafe { libc::getifaddrs(&mut list) })?;
-    let mut found = Vec::new();
-    let mut next = list;
-    // SAFETY: `next` walks the list that getifaddrs made, which stays until freeifaddrs.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: `ifa_addr` is null or a socket address of the length that its family says.
-        if let Some(address) = unsafe { read_sockaddr(entry.ifa_addr) } {
-            // SAFETY: `ifa_name` is a NUL-terminated string in the list.
-            let name = unsafe { core::ffi::CStr::from_ptr(entry.ifa_name) };
-            found.push(InterfaceAddress { interface: name.to_string_lossy().into_owned(), address: address.ip() });
-        }
-        next = entry.ifa_next;
-    }
-    // SAFETY: `list` came from getifaddrs and nothing borrowed from it is left.
-    unsafe { libc::freeifaddrs(list) };
-    Ok(found)
-}
-
-/// A socket address in the form C wants, with room for both families.
-pub(crate) struct RawSocketAddr(libc::sockaddr_storage);
-
-impl RawSocketAddr {
-    /// Converts `address`; the scope id of an IPv6 link-local address is kept.
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        // SAFETY: all zeroes is a valid sockaddr_storage.
-        let mut raw: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
-        let at = core::ptr::from_mut(&mut raw);
-        match address {
-            SocketAddr::V4(v4) => {
-                let value = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                    sin_zero: [0; 8],
-                };
-                // SAFETY: sockaddr_storage is larger than sockaddr_in and at least as aligned.
-                unsafe { at.cast::<libc::sockaddr_in>().write(value) }
-            }
-            SocketAddr::V6(v6) => {
-                let value = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: v6.port().to_be(),
-                    sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                    sin6_scope_id: v6.scope_id(),
-                };
-                // SAFETY: sockaddr_storage is larger than sockaddr_in6 and at least as aligned.
-                unsafe { at.cast::<libc::sockaddr_in6>().write(value) }
-            }
-        }
-        RawSocketAddr(raw)
-    }
-
-    /// The pointer C functions take. Valid while `self` is; C does not write through it.
-    pub(crate) fn as_ptr(&mut self) -> *mut libc::sockaddr {
-        core::ptr::from_mut(&mut self.0).cast()
-    }
-}
-
-/// Reads an IPv4 or IPv6 address; `None` for null and for other families.
-///
-/// # Safety
-/// `address` is null, or points to a socket address as long as its family says.
-pub(crate) unsafe fn read_sockaddr(address: *const libc::sockaddr) -> Option<SocketAddr> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: not null, and every socket address starts with its family (caller).
-    match i32::from(unsafe { (*address).sa_family }) {
-        libc::AF_INET => {
-            // SAFETY: the family says that a whole sockaddr_in is there (caller); alignment is not assumed.
-            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
-            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family says that a whole sockaddr_in6 is there (caller); alignment is not assumed.
-            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -331,24 +242,6 @@ mod tests {
         // SAFETY: errno of this thread.
         unsafe { *libc::__errno_location() = libc::EBUSY };
         assert_eq!(check("ibv_modify_qp", || -1).unwrap_err().errno, Errno(0), "nor on this one");
-    }
-
-    #[test]
-    fn addresses_survive_the_trip_through_c() {
-        for text in ["192.0.2.1:7471", "[2001:db8::7]:80", "[fe80::1%3]:9", "0.0.0.0:0"] {
-            let address: SocketAddr = text.parse().unwrap();
-            let mut raw = RawSocketAddr::new(address);
-            // SAFETY: a whole sockaddr_storage stands behind the pointer.
-            assert_eq!(unsafe { read_sockaddr(raw.as_ptr()) }, Some(address));
-        }
-        // SAFETY: null is allowed.
-        assert_eq!(unsafe { read_sockaddr(core::ptr::null()) }, None);
-    }
-
-    #[test]
-    fn the_loopback_interface_is_listed() {
-        let all = interface_addresses().unwrap();
-        assert!(all.iter().any(|a| a.interface == "lo" && a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)));
     }
 
     #[test]

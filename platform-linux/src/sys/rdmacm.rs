@@ -17,9 +17,8 @@ use std::rc::Rc;
 pub(crate) use rdma_sys::{rdma_cm_id, rdma_create_qp};
 
 use super::code::{Code, c_codes};
-use super::os::{
-    CallError, Errno, RawSocketAddr, check, check_ptr, check_waiting, note_destroy, read_sockaddr, set_nonblocking,
-};
+use super::net::{RawSocketAddr, read_sockaddr};
+use super::os::{CallError, Errno, check, check_ptr, check_waiting, note_destroy, set_nonblocking};
 use super::verbs::ibv_context;
 
 /// Option level of an id. Absent from rdma-sys, as are the next two; from `rdma_cma.h`.

@@ -4,7 +4,8 @@ use core::ptr::NonNull;
 use std::rc::Rc;
 
 use super::device::Device;
-use super::limits::{Limit, LimitError, Size};
+use super::limits::{Limit, LimitError};
+use crate::runtime::Size;
 use crate::sys::os::{CallError, check, check_ptr, note_destroy};
 use crate::sys::verbs as ffi;
 

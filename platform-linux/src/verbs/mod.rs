@@ -19,14 +19,14 @@ mod wr;
 
 pub use cq::{Cq, CqError, CqId};
 pub use device::{AsyncEvent, AsyncKind, AsyncPlace, Device, Limits, LinkLayer, Port};
-pub(crate) use engine::{Tables, engine_on};
+pub(crate) use engine::engine_on;
 pub use fabric::{Counters, VerbsFabric};
-pub use limits::{LimitError, Lowered, Size, lowered_defaults};
+pub use limits::{LimitError, Lowered, lowered_defaults};
 pub use mr::{Access, Mr, MrError};
 pub use pd::Pd;
 pub use qp::{Qp, QpAttributes, QpCaps, QpError, QpSizes};
 pub use queues::{QueueError, QueueOptions, Queues};
-pub use region::{Region, RegionKey, StableMemory};
+pub use region::{Region, RegionKey};
 pub(crate) use timing::ack_timeout_code;
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use super::cq::Cq;
 use super::device::Device;
-use super::limits::{Limit, LimitError, Size};
+use super::limits::{Limit, LimitError};
 use super::pd::Pd;
 use super::timing::{ack_timeout, rnr_code, rnr_delay};
+use crate::runtime::Size;
 use crate::sys::os::{CallError, Errno, check, check_ptr, note_destroy};
 use crate::sys::rdmacm::Id;
 use crate::sys::verbs as ffi;

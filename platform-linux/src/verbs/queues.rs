@@ -4,9 +4,10 @@ use spinwire_core::config::{CONNS_MAX, DEPTH_MAX, POOL_BUFFERS_MAX, Sizing};
 
 use super::cq::{Cq, CqError, CqId};
 use super::device::{Device, Limits};
-use super::limits::{Limit, LimitError, Size};
+use super::limits::{Limit, LimitError};
 use super::pd::Pd;
 use super::qp::{QpCaps, QpError, QpSizes};
+use crate::runtime::Size;
 use crate::sys::os::CallError;
 
 /// The wishes that size queues, completion queues and buffers.

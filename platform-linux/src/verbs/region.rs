@@ -6,22 +6,7 @@ use core::ptr::NonNull;
 
 use super::mr::{Access, Mr, MrError};
 use super::pd::Pd;
-
-/// Memory that stays mapped, readable and writable at one place for as long as its owner lives, wherever that moves.
-///
-/// # Safety
-/// As said, for all `len()` bytes from `base()`, which are initialised; both never change, and nothing but the owner's
-/// users through these two methods touches the bytes.
-pub unsafe trait StableMemory {
-    /// The first byte.
-    fn base(&self) -> NonNull<u8>;
-    /// The length in bytes.
-    fn len(&self) -> usize;
-    /// Whether there is not a single byte.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
+use crate::mem::StableMemory;
 
 /// A piece of memory registered with a device. Deregistered before the memory goes.
 pub struct Region<M> {

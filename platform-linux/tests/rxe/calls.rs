@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{EchoClient, EchoServer, Setup, alone, at, drive, lab};
 use spinwire_linux::clock::{ClockSource, now};
-use spinwire_linux::cm::readiness::Wish;
 use spinwire_linux::cm::{ControlOptions, Endpoint, device_for_listening};
+use spinwire_linux::readiness::Wish;
 
 /// Traces the calls of this thread into a file.
 struct Strace {

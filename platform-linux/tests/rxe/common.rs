@@ -16,7 +16,8 @@ use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs,
 use spinwire_linux::clock::now;
 use spinwire_linux::cm::{ControlOptions, VerbsControl};
 use spinwire_linux::mem::{Arena, ArenaConfig, Carver, PageKind, PagePolicy, stride};
-use spinwire_linux::verbs::{Device, QueueOptions, Queues, Region, Size, VerbsFabric};
+use spinwire_linux::runtime::Size;
+use spinwire_linux::verbs::{Device, QueueOptions, Queues, Region, VerbsFabric};
 
 /// Lets one test run at a time; some count what the whole process has. Tells how long it took.
 pub fn alone() -> Alone {

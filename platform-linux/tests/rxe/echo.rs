@@ -9,10 +9,11 @@ use crate::common::{
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::id::EndpointId;
 use spinwire_linux::clock::now;
-use spinwire_linux::cm::readiness::{Readiness, Wish};
-use spinwire_linux::cm::{ControlOptions, Endpoint, LinkOptions, device_for_connecting, device_for_listening};
+use spinwire_linux::cm::{ControlOptions, Endpoint, device_for_connecting, device_for_listening};
 use spinwire_linux::failed_destroys;
-use spinwire_linux::verbs::{Device, Size, VerbsFabric};
+use spinwire_linux::readiness::{Readiness, Wish};
+use spinwire_linux::runtime::{LinkOptions, Size};
+use spinwire_linux::verbs::{Device, VerbsFabric};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

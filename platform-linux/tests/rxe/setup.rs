@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use crate::common::{alone, at, kernel_objects, lab, open_descriptors, small_pages};
 use spinwire_linux::cm::address::{AddressError, usable_devices};
 use spinwire_linux::cm::{
-    Channel, CmId, Code, ControlOptions, Endpoint, Event, EventKind, IdError, LinkOptions, LocateError, Step,
-    VerbsControl, device_for_connecting, device_for_listening,
+    Channel, CmId, Code, ControlOptions, Endpoint, Event, EventKind, IdError, LocateError, Step, VerbsControl,
+    device_for_connecting, device_for_listening,
 };
-use spinwire_linux::verbs::{Device, LinkLayer, QueueError, QueueOptions, Queues, Region, Size};
+use spinwire_linux::runtime::{LinkOptions, Size};
+use spinwire_linux::verbs::{Device, LinkLayer, QueueError, QueueOptions, Queues, Region};
 use spinwire_linux::{Errno, failed_destroys};
 
 fn device() -> Device {

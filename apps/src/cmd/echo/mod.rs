@@ -8,11 +8,9 @@ use std::time::Duration;
 use spinwire::args::{CoreArgs, EchoCommand, Idle, Pages, Readiness};
 use spinwire::exit::Failure;
 use spinwire_core::config::Mode;
-use spinwire_linux::cm::LinkOptions;
 use spinwire_linux::mem::{PageKind, PagePolicy};
-use spinwire_linux::runtime::{self, Options, ReadinessWish};
+use spinwire_linux::runtime::{self, LinkOptions, Options, ReadinessWish, Size};
 use spinwire_linux::shm::{Users, user_number};
-use spinwire_linux::verbs::Size;
 
 /// Runs one side.
 ///
@@ -26,6 +24,7 @@ pub fn run(command: EchoCommand) -> Result<(), Failure> {
 }
 
 /// The look-up of a name may take so long.
+#[cfg(feature = "rdma")]
 const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The set-up that both sides' arguments ask for; sizes are left at their defaults.
@@ -44,7 +43,7 @@ fn options(args: &CoreArgs) -> Result<Options, Failure> {
         readiness: match args.readiness {
             Readiness::Auto => ReadinessWish::Best,
             Readiness::IoUring => ReadinessWish::IoUring,
-            Readiness::Timed => ReadinessWish::Timed(spinwire_linux::cm::readiness::TIMED_DEFAULT),
+            Readiness::Timed => ReadinessWish::Timed(spinwire_linux::readiness::TIMED_DEFAULT),
         },
         idle: match args.idle {
             Idle::Spin => runtime::Idle::Spin,
@@ -81,7 +80,17 @@ fn shm_users(args: &CoreArgs, bind: bool) -> Result<Users, Failure> {
     Ok(Users::own_and(numbers?))
 }
 
+/// What this command lacks.
+#[cfg(not(feature = "rdma"))]
+fn without_rdma() -> Failure {
+    Failure::setup(
+        "this spinwire was built without rdma and knows shm:// only; `ci/setup` and then `cargo build --release` make one \
+         that has both",
+    )
+}
+
 /// Refuses what means nothing over RDMA.
+#[cfg(feature = "rdma")]
 fn check_rdma(args: &CoreArgs) -> Result<(), Failure> {
     match args.allow_user.is_empty() {
         true => Ok(()),

@@ -11,9 +11,11 @@ use spinwire::report::{self, PingReport};
 use spinwire::signals::Stop;
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
+#[cfg(feature = "rdma")]
 use spinwire_linux::cm::Endpoint;
-use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Transport};
-use spinwire_linux::verbs::Size;
+use spinwire_linux::runtime::{Options, Reactor, ShmRole, ShmSetup, Size, Transport};
+#[cfg(feature = "rdma")]
+use spinwire_linux::runtime::{Role, Setup};
 
 /// Runs the client.
 ///
@@ -30,6 +32,9 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         ..super::options(&args.core)?
     };
     match &args.target {
+        #[cfg(not(feature = "rdma"))]
+        Address::Rdma(_) => Err(super::without_rdma()),
+        #[cfg(feature = "rdma")]
         Address::Rdma(endpoint) => {
             super::check_rdma(&args.core)?;
             let target = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;

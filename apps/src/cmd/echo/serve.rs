@@ -11,8 +11,9 @@ use spinwire::log::{self, Log, Printer};
 use spinwire::report::{self, ServeReport};
 use spinwire::signals::Stop;
 use spinwire_linux::clock;
-use spinwire_linux::runtime::{Options, Reactor, Role, Setup, SetupReport, ShmRole, ShmSetup, Transport};
-use spinwire_linux::verbs::Size;
+use spinwire_linux::runtime::{Options, Reactor, SetupReport, ShmRole, ShmSetup, Size, Transport};
+#[cfg(feature = "rdma")]
+use spinwire_linux::runtime::{Role, Setup};
 
 /// Lines about clients that may wait to be printed.
 const LOG_LINES: usize = 1_024;
@@ -31,6 +32,9 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         ..defaults
     };
     match &args.listen {
+        #[cfg(not(feature = "rdma"))]
+        Address::Rdma(_) => Err(super::without_rdma()),
+        #[cfg(feature = "rdma")]
         Address::Rdma(endpoint) => {
             super::check_rdma(&args.core)?;
             let address = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
