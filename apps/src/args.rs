@@ -149,6 +149,10 @@ pub struct CoreArgs {
     /// root always may.
     #[arg(long, value_name = "USER", help_heading = SHM)]
     pub allow_user: Vec<String>,
+    /// Keep message buffers private: messages of more than 120 bytes are then copied twice, not once. Otherwise a peer of
+    /// the own user can read them, also those of other connections, as a debugger could.
+    #[arg(long, help_heading = SHM)]
+    pub private_buffers: bool,
 }
 
 /// What both sides can set about their output.

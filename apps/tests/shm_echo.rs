@@ -3,6 +3,7 @@
 mod both;
 mod common;
 
+use both::expect_all;
 use common::fabric::Fabric;
 
 #[test]
@@ -53,4 +54,23 @@ fn a_stopped_client_prints_what_it_has() {
 #[test]
 fn every_way_of_watching_and_resting_works() {
     both::every_way_of_watching_and_resting_works(Fabric::Shm);
+}
+
+/// Long messages lie in the sender's buffers if it lends them, and go through its segment if not.
+#[test]
+fn long_messages_come_back_whichever_side_lends_its_buffers() {
+    for (serve, ping) in [("", ""), ("--private-buffers", ""), ("", "--private-buffers")] {
+        let server =
+            Fabric::Shm.server(&format!("--message-max 1m --depth 4 --connections-max 2 --pages thp,4k {serve}"));
+        for size in ["121", "4097", "65537", "1m"] {
+            let arguments =
+                format!("--size {size} --depth 4 --connections 2 --count 200 --verify --pages thp,4k {ping}");
+            let (ended, report) = Fabric::Shm.ping(&server.url, &arguments);
+            ended.expect_code(0);
+            expect_all(&report, 200);
+            let lends = report["lends_buffers"].as_bool().unwrap();
+            assert_eq!(lends, ping.is_empty(), "{report:#}");
+        }
+        server.stop().expect("8 served");
+    }
 }

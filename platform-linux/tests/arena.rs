@@ -84,12 +84,13 @@ fn prove(arena: &mut Arena) {
         PageKind::OneGib | PageKind::TwoMib => {
             smaps.assert_flag("ht");
             assert_eq!(smaps.kib("KernelPageSize"), placement.page_bytes >> 10);
-            assert!(smaps.kib("Private_Hugetlb") >= len >> 10, "every page is present");
+            let present = smaps.kib("Private_Hugetlb") + smaps.kib("Shared_Hugetlb");
+            assert!(present >= len >> 10, "every page is present");
         }
         PageKind::Transparent => {
             assert_eq!((smaps.begin, smaps.end), (base, base + len));
             smaps.assert_flag("hg");
-            assert_eq!(smaps.kib("AnonHugePages"), len >> 10);
+            assert_eq!(smaps.kib("AnonHugePages") + smaps.kib("ShmemPmdMapped"), len >> 10);
         }
         PageKind::Small => {
             assert_eq!((smaps.begin, smaps.end), (base, base + len));
@@ -195,6 +196,37 @@ fn more_hugepages_than_there_are_is_one_error_with_the_numbers_and_the_command()
     let mut arena = Arena::allocate(&config(bytes, &[PageKind::TwoMib, PageKind::Small])).unwrap();
     prove(&mut arena);
     assert_eq!(arena.placement().refused, *refused);
+}
+
+#[test]
+fn shared_memory_is_as_good_and_nobody_else_can_write_it_or_take_its_pages() {
+    use std::os::fd::AsRawFd;
+    let _pool = pool_lock();
+    for kinds in
+        [&[PageKind::Small][..], &[PageKind::Transparent, PageKind::Small], &[PageKind::TwoMib, PageKind::Small]]
+    {
+        let mut arena = Arena::allocate(&ArenaConfig { shared: true, ..config(3 << 20, kinds) }).unwrap();
+        prove(&mut arena);
+        let (fd, len) = (arena.memfd().unwrap().as_raw_fd(), arena.len());
+        let map = |protection| {
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) }
+        };
+        assert_eq!(map(libc::PROT_READ | libc::PROT_WRITE), libc::MAP_FAILED);
+        let readable = map(libc::PROT_READ);
+        assert_ne!(readable, libc::MAP_FAILED);
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: calls on our own descriptor, which are refused; then the mapping of before is read and given back, whole.
+        unsafe {
+            assert_eq!(libc::ftruncate(fd, 0), -1);
+            assert_eq!(libc::fallocate(fd, hole, 0, 4_096), -1);
+            assert_eq!(libc::madvise(arena.base().as_ptr().cast(), len, libc::MADV_REMOVE), -1);
+            let seen = std::slice::from_raw_parts(readable.cast::<u8>(), len);
+            assert!(seen.iter().all(|&byte| byte == 0x5a), "what `prove` has left");
+            assert_eq!(libc::munmap(readable, len), 0);
+        }
+    }
+    assert!(Arena::allocate(&config(1, &[PageKind::Small])).unwrap().memfd().is_none(), "not unless it is asked for");
 }
 
 #[test]

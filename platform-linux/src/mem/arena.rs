@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 use super::RAISE_MEMLOCK;
 use super::hugepage::Refused;
 use super::map::Mapping;
+use super::memfd;
 use super::page::{Bytes, PageKind, PagePolicy};
 use super::stable::StableMemory;
 use crate::sys::os::{CallError, Errno, memlock_limit};
@@ -23,12 +26,16 @@ pub struct ArenaConfig {
     pub node: Option<u32>,
     /// Lock the pages into memory. Not needed if they are registered with a device, which locks them too.
     pub lock: bool,
+    /// Make it memory that other processes can be allowed to read, and nobody but this one to write: see
+    /// [`Arena::memfd`].
+    pub shared: bool,
 }
 
 /// One piece of zeroed memory of this process, present in full. Unmapped on drop.
 #[derive(Debug)]
 pub struct Arena {
     mapping: Mapping,
+    memfd: Option<Arc<OwnedFd>>,
     placement: Placement,
 }
 
@@ -102,8 +109,8 @@ impl Arena {
             let page_bytes = kind.page_bytes();
             let len = config.bytes.checked_next_multiple_of(page_bytes).filter(|&len| len > 0 && len <= LEN_MAX);
             let len = len.ok_or(ArenaError::Size { bytes: config.bytes })?;
-            match place(kind, len, config.node) {
-                Ok((mapping, bind_refused)) => {
+            match place(kind, len, config) {
+                Ok((mapping, memfd, bind_refused)) => {
                     if config.lock {
                         mapping.lock().map_err(|cause| explain_lock(len, cause, memlock_limit()))?;
                     }
@@ -116,7 +123,7 @@ impl Arena {
                         locked: config.lock,
                         refused,
                     };
-                    return Ok(Arena { mapping, placement });
+                    return Ok(Arena { mapping, memfd: memfd.map(Arc::new), placement });
                 }
                 Err(reason) => refused.push(reason),
             }
@@ -138,6 +145,12 @@ impl Arena {
     #[expect(clippy::len_without_is_empty, reason = "an arena is never empty")]
     pub fn len(&self) -> usize {
         self.mapping.len()
+    }
+
+    /// The descriptor of memory that was asked for as shared. It is sealed: who gets it can map it for reading only, and
+    /// nobody can take pages away. Whoever has it can read everything in the arena, for as long as they keep it.
+    pub fn memfd(&self) -> Option<&Arc<OwnedFd>> {
+        self.memfd.as_ref()
     }
 
     /// All of the memory.
@@ -227,22 +240,33 @@ impl<'a> Carver<'a> {
     }
 }
 
-/// Maps `len` bytes on `kind`, present in full. Also says why the node was not made binding, if so.
-fn place(kind: PageKind, len: usize, node: Option<u32>) -> Result<(Mapping, Option<CallError>), Refused> {
+/// A mapping, its descriptor if it is shared, and why the node was not made binding, if so.
+type Placed = (Mapping, Option<OwnedFd>, Option<CallError>);
+
+/// Maps `len` bytes on `kind`, present in full.
+fn place(kind: PageKind, len: usize, config: &ArenaConfig) -> Result<Placed, Refused> {
     let wanted = (len / kind.page_bytes()) as u64;
     let refuse = |cause| Refused::call(kind, wanted, cause);
-    let mapping = Mapping::new(kind, len).map_err(refuse)?;
+    let (mapping, memfd) = match config.shared {
+        true => Mapping::shared(kind, len).map(|(mapping, fd)| (mapping, Some(fd))),
+        false => Mapping::new(kind, len).map(|mapping| (mapping, None)),
+    }
+    .map_err(refuse)?;
     mapping.keep_from_children().map_err(refuse)?;
-    let bind_refused = node.and_then(|node| mapping.bind(node).err());
+    let bind_refused = config.node.and_then(|node| mapping.bind(node).err());
     mapping.populate().map_err(refuse)?;
     if kind == PageKind::Transparent && huge_bytes(&mapping) < len {
         mapping.collapse();
         let got = huge_bytes(&mapping);
         if got < len {
-            return Err(Refused::transparent(wanted, got as u64));
+            return Err(Refused::transparent(wanted, got as u64, config.shared));
         }
     }
-    Ok((mapping, bind_refused))
+    if let Some(fd) = &memfd {
+        // Every page is there: a hole would be no error to a reader, but to be seen by nobody.
+        memfd::fill(fd.as_fd(), len).and_then(|()| memfd::seal(fd.as_fd())).map_err(refuse)?;
+    }
+    Ok((mapping, memfd, bind_refused))
 }
 
 /// Bytes of the mapping that the kernel says are on transparent hugepages.
@@ -250,8 +274,13 @@ fn huge_bytes(mapping: &Mapping) -> usize {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     let begin = format!("{:x}-", mapping.base().as_ptr().addr());
     let entry = smaps.lines().skip_while(|line| !line.starts_with(&begin));
-    let kib = entry.skip(1).find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB"));
-    kib.and_then(|kib| kib.trim().parse::<usize>().ok()).map_or(0, |kib| kib << 10)
+    let entry = entry.skip(1).take_while(|line| !line.starts_with("VmFlags:"));
+    // Private memory is in the first line, a memfd's in the second.
+    let names = ["AnonHugePages:", "ShmemPmdMapped:"];
+    let kib = |line: &str| {
+        names.iter().find_map(|name| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse().ok())
+    };
+    entry.filter_map(kib).map(|kib: usize| kib << 10).sum()
 }
 
 /// A lock is refused with one of three numbers when the limit is too low.

@@ -45,8 +45,10 @@ pub enum Refusal {
     Transparent {
         /// Bytes on hugepages.
         got_bytes: u64,
-        /// The kernel's setting: `always`, `madvise`, `never` or `unknown`.
+        /// The kernel's setting: `always`, `madvise` (or `advise`), `never`, ... or `unknown`.
         setting: String,
+        /// The file it is read from: there is one for private and one for shared memory.
+        file: &'static str,
     },
     /// A call failed.
     Call(CallError),
@@ -76,12 +78,13 @@ impl Refused {
     }
 
     /// Explains that only `got_bytes` stand on transparent hugepages.
-    pub(super) fn transparent(wanted: u64, got_bytes: u64) -> Self {
-        let text = fs::read_to_string(TRANSPARENT_SETTING).unwrap_or_default();
+    pub(super) fn transparent(wanted: u64, got_bytes: u64, shared: bool) -> Self {
+        let file = if shared { SHARED_SETTING } else { TRANSPARENT_SETTING };
+        let text = fs::read_to_string(file).unwrap_or_default();
         // The setting that holds is the one in brackets: "always [madvise] never".
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         let setting = chosen.map_or("unknown", |(setting, _)| setting).to_owned();
-        Refused { kind: PageKind::Transparent, wanted, reason: Refusal::Transparent { got_bytes, setting } }
+        Refused { kind: PageKind::Transparent, wanted, reason: Refusal::Transparent { got_bytes, setting, file } }
     }
 }
 
@@ -115,11 +118,12 @@ impl fmt::Display for Refused {
                 }
                 Ok(())
             }
-            Refusal::Transparent { got_bytes, setting } => {
+            Refusal::Transparent { got_bytes, setting, file } => {
                 let wanted_bytes = wanted * kind.page_bytes() as u64;
                 write!(f, "{kind}: the kernel gave {} of {}", Bytes(*got_bytes), Bytes(wanted_bytes))?;
                 match setting.as_str() {
-                    "never" => write!(f, "; `echo madvise > {TRANSPARENT_SETTING}` allows them"),
+                    "never" | "deny" if *file == SHARED_SETTING => write!(f, "; `echo advise > {file}` allows them"),
+                    "never" => write!(f, "; `echo madvise > {file}` allows them"),
                     "unknown" => f.write_str("; this kernel has none"),
                     _ => f.write_str("; memory is short or in pieces (`sysctl vm.compact_memory=1` may help)"),
                 }
@@ -164,6 +168,7 @@ fn directory_name(kind: PageKind) -> String {
 }
 
 const TRANSPARENT_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const SHARED_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
 #[cfg(test)]
 mod tests {
@@ -215,14 +220,18 @@ mod tests {
 
     #[test]
     fn transparent_hugepages_are_explained_by_the_setting() {
-        let text = |setting: &str| {
-            let reason = Refusal::Transparent { got_bytes: 2 << 20, setting: setting.into() };
+        let of = |setting: &str, file| {
+            let reason = Refusal::Transparent { got_bytes: 2 << 20, setting: setting.into(), file };
             Refused { kind: PageKind::Transparent, wanted: 4, reason }.to_string()
         };
+        let text = |setting: &str| of(setting, TRANSPARENT_SETTING);
         assert!(
             text("never").starts_with("transparent hugepages: the kernel gave 2 MiB of 8 MiB; `echo madvise > /sys/")
         );
         assert!(text("madvise").contains("vm.compact_memory=1"));
         assert!(text("unknown").ends_with("this kernel has none"));
+        assert!(
+            of("never", SHARED_SETTING).contains("`echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`")
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! The mapping itself: made, placed, made present, released.
 
 use std::alloc::Layout;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use super::hugepage::default_hugepage_bytes;
+use super::memfd;
 use super::page::PageKind;
 use crate::sys::os::{CallError, Errno, check};
 
-/// Anonymous private memory of this process, readable and writable. Unmapped on drop.
+/// Memory of this process, readable and writable: private, or that of a memfd. Unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -47,6 +49,24 @@ impl Mapping {
             }
             PageKind::Small => Self::guarded(len, kind.page_bytes()),
         }
+    }
+
+    /// As [`new`](Self::new), of a memfd that is given along with it.
+    pub(super) fn shared(kind: PageKind, len: usize) -> Result<(Self, OwnedFd), CallError> {
+        let fd = memfd::create(kind, len)?;
+        // Addresses at a multiple of the page size, so that small pages can become large ones.
+        let mapping = Self::guarded(len, kind.page_bytes())?;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: takes the place of our own fresh mapping, which nothing refers to and which is as long.
+        let base = unsafe { libc::mmap(mapping.base.as_ptr().cast(), len, protection, flags, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(CallError { call: "mmap", errno: Errno::last() });
+        }
+        if kind == PageKind::Transparent {
+            mapping.advise("madvise(MADV_HUGEPAGE)", libc::MADV_HUGEPAGE)?;
+        }
+        Ok((mapping, fd))
     }
 
     /// Hugepages of the kernel's default size.

@@ -11,13 +11,14 @@
 //! ```
 //!
 //! Pages are made present by a call that returns an error where touching them would end the process with SIGBUS, so a
-//! pod without hugepages gets a sentence and not a signal. The mapping is anonymous: however the process ends, the
+//! pod without hugepages gets a sentence and not a signal. The memory has no name: however the process ends, the
 //! kernel takes the pages back. A child made by `fork` does not see it.
 
 mod arena;
 mod cgroup;
 mod hugepage;
 mod map;
+pub(crate) mod memfd;
 mod page;
 mod stable;
 

@@ -47,6 +47,12 @@ pub struct Options {
     pub retry: Retry,
     /// How a peer is noticed that vanished while nothing was sent. Of no effect in raw mode.
     pub keepalive: Option<Keepalive>,
+    /// Over shared memory: lend this core's buffers to peers of the same user, who then copy messages of more than 120 bytes
+    /// from there straight into their receives; else there are two copies, as with peers of other users. Lent means that the
+    /// peer can read all of this core's buffers, also those of other connections, for as long as it keeps them mapped. It
+    /// cannot write them. (A process can read the memory of others of its user in any case, unless the kernel keeps it from
+    /// tracing them.) Without meaning over RDMA.
+    pub lend_buffers: bool,
     /// Where the engine's randomness comes from.
     pub seed: u64,
 }
@@ -101,6 +107,7 @@ impl Options {
             timeouts: Timeouts::default(),
             retry: Retry::DEFAULT,
             keepalive: Some(Keepalive::DEFAULT),
+            lend_buffers: true,
             seed: RandomState::new().build_hasher().finish(),
         }
     }

@@ -62,6 +62,8 @@ pub struct Segment {
     pub is_huge: bool,
     /// Pages of 2 MiB were wanted, and it is long enough for one, and they were not to be had.
     pub huge_refused: bool,
+    /// Peers of the same user read this core's buffers, so that a long message is copied once.
+    pub lends_buffers: bool,
     /// The socket file of a dead server was in the way and was removed.
     pub replaced_socket: bool,
 }
@@ -122,6 +124,9 @@ impl fmt::Display for Segment {
         write!(f, "{} on {pages} for each connection and side", Bytes(self.bytes as u64))?;
         if self.huge_refused {
             f.write_str(" (no page of 2 MiB was to be had: `cat /proc/meminfo` shows the pool)")?;
+        }
+        if self.lends_buffers {
+            f.write_str("; buffers are lent to peers of this user")?;
         }
         if self.replaced_socket {
             f.write_str("; the socket of a dead server was removed")?;

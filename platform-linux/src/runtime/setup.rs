@@ -106,7 +106,7 @@ impl Setup {
         config.depth = queues.depth();
         config.inline_bytes_max = queues.inline_bytes();
         let needs = Needs::of(&config, options.connections as usize);
-        let arena = allocate(&config, options, &needs, device.numa_node())?;
+        let arena = allocate(&config, options, &needs, device.numa_node(), false)?;
         let region = Region::register(queues.pd(), arena)?;
         let tables = Tables::new(&needs);
         Ok(Self { options: options.clone(), role, config, cpu, device, tables, queues: Some(queues), region })

@@ -106,9 +106,12 @@ impl ShmSetup {
         config.check()?;
         check_counts(options.connections, &config)?;
         let hugepages = options.pages.kinds().contains(&PageKind::TwoMib);
-        let segment = shm::probe_segment(&config, hugepages)?;
+        let mut segment = shm::probe_segment(&config, hugepages)?;
         let needs = Needs::of(&config, options.connections as usize);
-        let arena = allocate(&config, options, &needs, cpu.node)?;
+        // Short messages travel in their descriptors: for them no buffer is lent.
+        let lends = options.lend_buffers && config.message_bytes_max as usize > shm::INLINE_MAX;
+        let arena = allocate(&config, options, &needs, cpu.node, lends)?;
+        segment.lends_buffers = shm::may_be_lent(&arena).is_some();
         let tables = Tables::new(&needs);
         Ok(Self { options: options.clone(), role, config, cpu, segment, tables, arena, started: false })
     }

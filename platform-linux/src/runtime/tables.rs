@@ -99,15 +99,16 @@ impl Tables {
     }
 }
 
-/// The arena of all buffers, on `node`.
+/// The arena of all buffers, on `node`; `shared` where peers may be let read it.
 pub(super) fn allocate(
     config: &Config,
     options: &Options,
     needs: &Needs,
     node: Option<u32>,
+    shared: bool,
 ) -> Result<Arena, MemoryError> {
     let bytes = pool_bytes(config, needs.recv_buffers) + pool_bytes(config, needs.send_buffers);
-    let arena = ArenaConfig { bytes, pages: options.pages.clone(), node, lock: false };
+    let arena = ArenaConfig { bytes, pages: options.pages.clone(), node, lock: false, shared };
     Arena::allocate(&arena)
         .map_err(|source| MemoryError { source, explanation: explain_memory(config, options.connections, needs) })
 }

@@ -1,7 +1,9 @@
 //! The connection side of a connection, and of a client that may become one.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
+use spinwire_core::cm::event::PrivateData;
 use spinwire_core::id::ConnId;
 use spinwire_core::time::Instant;
 
@@ -10,7 +12,6 @@ use super::memory::PeerMemory;
 use super::name::Name;
 use super::pulse::PeerPulse;
 use super::socket::{Credentials, Socket};
-use super::wire::Packet;
 
 /// The connection side of one connection.
 pub(super) struct Conn {
@@ -19,7 +20,7 @@ pub(super) struct Conn {
     pub(super) stage: Stage,
     pub(super) peer: Option<Credentials>,
     /// The peer's segment, until the fabric has it.
-    pub(super) offer: Option<(PeerMemory, Geometry)>,
+    pub(super) offer: Option<Offer>,
     pub(super) pulse: Option<PeerPulse>,
 }
 
@@ -44,8 +45,17 @@ pub(super) enum Stage {
 /// What an active connection asks with.
 pub(super) struct Request {
     pub(super) name: Name,
-    pub(super) packet: Packet,
+    pub(super) geometry: Geometry,
+    pub(super) data: PrivateData,
     pub(super) segment: OwnedFd,
+}
+
+/// What a peer passed: memory that it writes and we read.
+pub(super) struct Offer {
+    pub(super) memory: PeerMemory,
+    pub(super) geometry: Geometry,
+    /// Its buffers, if it lends them.
+    pub(super) arena: Option<Rc<PeerMemory>>,
 }
 
 /// A client that the engine has not answered yet.
@@ -58,5 +68,5 @@ pub(super) struct Incoming {
     pub(super) peer: Credentials,
     pub(super) deadline: Instant,
     /// What its request brought.
-    pub(super) offer: Option<(PeerMemory, Geometry, PeerPulse)>,
+    pub(super) offer: Option<(Offer, PeerPulse)>,
 }

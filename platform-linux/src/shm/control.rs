@@ -3,22 +3,26 @@
 use core::marker::PhantomData;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
 use spinwire_core::fabric::{Action, ActionError, Control};
 use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
+use super::arenas::{PeerArenas, may_be_lent};
 use super::conn::{Conn, Incoming, Request, Stage};
 use super::fabric::ShmFabric;
+use super::layout::Geometry;
 use super::listener::{ListenError, Listener};
 use super::name::Name;
 use super::options::{ControlError, ShmControlCounters, ShmControlOptions};
 use super::pulse::Pulse;
-use super::socket::{Poller, Socket};
+use super::socket::{Credentials, FDS_MAX, Poller, Socket};
 use super::token::Token;
-use super::wire::Packet;
+use super::wire::{Packet, Terms};
+use crate::mem::Arena;
 use crate::readiness::{Readiness, Watch};
 use crate::sys::os::{CallError, Errno, wait_readable};
 
@@ -42,6 +46,9 @@ pub struct ShmControl<'m> {
     pub(super) pending: bool,
     pub(super) events: VecDeque<CmEvent>,
     pub(super) pulse: Pulse,
+    /// This core's buffers and their length, if they may be lent.
+    arena: Option<(Arc<OwnedFd>, u64)>,
+    pub(super) peer_arenas: PeerArenas,
     pub(super) next_tick: Instant,
     pub(super) next_look: Instant,
     pub(super) now: Instant,
@@ -79,6 +86,8 @@ impl ShmControl<'_> {
             pending: true,
             events: VecDeque::with_capacity(2 * INCOMING_MAX),
             pulse: Pulse::new()?,
+            arena: None,
+            peer_arenas: PeerArenas::default(),
             next_tick: Instant::ZERO,
             next_look: Instant::ZERO,
             now: Instant::ZERO,
@@ -132,6 +141,26 @@ impl ShmControl<'_> {
     /// The last failure that the engine could not be told.
     pub fn last_failure(&self) -> Option<CallError> {
         self.last_failure
+    }
+
+    /// Lets processes of the own user read `arena`, the memory that sends are posted from. (Others are not let: they would
+    /// see what belongs to third parties. A process of the same user can read this one's memory in any case, as far as the
+    /// kernel lets it trace.)
+    pub(super) fn lend(&mut self, arena: &Arena) {
+        self.arena = may_be_lent(arena).map(|fd| (Arc::clone(fd), arena.len() as u64));
+    }
+
+    /// What a peer is told and given of this side's memory.
+    pub(super) fn terms(&self, geometry: Geometry, peer: Option<Credentials>) -> (Terms, Option<BorrowedFd<'_>>) {
+        match self.arena.as_ref().filter(|_| self.is_own(peer)) {
+            Some((fd, bytes)) => (Terms { geometry, arena_bytes: *bytes }, Some(fd.as_fd())),
+            None => (Terms { geometry, arena_bytes: 0 }, None),
+        }
+    }
+
+    /// Whether a peer is a process of this one's user.
+    pub(super) fn is_own(&self, peer: Option<Credentials>) -> bool {
+        peer.is_some_and(|peer| peer.uid == self.options.users.own())
     }
 
     pub(super) fn note_failure(&mut self, error: CallError) {
@@ -196,20 +225,21 @@ impl ShmControl<'_> {
             }
             Action::Connect(data) => {
                 let segment = segment_of(fabric, id)?;
-                let packet = Packet::Request(fabric.geometry(), private_data(data));
+                let (geometry, data) = (geometry_of(fabric, id)?, private_data(data));
                 let conn = self.conn(id, "connect")?;
                 match core::mem::replace(&mut conn.stage, Stage::Over) {
-                    Stage::New(name) => self.connect(id, Request { name, packet, segment }),
+                    Stage::New(name) => self.connect(id, Request { name, geometry, data, segment }),
                     _ => Err(CallError { call: "connect", errno: Errno(libc::EISCONN) }),
                 }
             }
             Action::Accept(data) => {
                 let segment = segment_of(fabric, id)?;
-                let packet = Packet::Accept(fabric.geometry(), private_data(data)).encode();
-                let fds = [segment.as_fd(), self.pulse.fd().as_fd()];
+                let geometry = geometry_of(fabric, id)?;
                 let conn = self.conns.get(id.slot()).and_then(Option::as_ref).filter(|conn| conn.id == id);
-                let gone = CallError { call: "sendmsg", errno: Errno(libc::ENOTCONN) };
-                conn.ok_or(gone)?.socket.send(&packet, &fds)?;
+                let conn = conn.ok_or(CallError { call: "sendmsg", errno: Errno(libc::ENOTCONN) })?;
+                let (terms, arena) = self.terms(geometry, conn.peer);
+                let packet = Packet::Accept(terms, private_data(data)).encode();
+                conn.socket.send(&packet, &self.descriptors(&segment, arena))?;
                 self.conn(id, "sendmsg")?.stage = Stage::Accepted;
                 Ok(())
             }
@@ -237,11 +267,22 @@ impl ShmControl<'_> {
     /// Gives the fabric the peer's segment, once it is known: on the passive side when the queues are made, on the
     /// active side when the connection is up.
     fn attach(&mut self, fabric: &mut ShmFabric<'_>, id: ConnId) -> Result<(), CallError> {
-        match self.conn(id, "mmap")?.offer.take() {
-            Some((memory, geometry)) => fabric.attach(id, memory, geometry),
-            None => Ok(()),
-        }
+        let conn = self.conn(id, "mmap")?;
+        let (offer, peer) = (conn.offer.take(), conn.peer);
+        let lends = self.arena.is_some() && self.is_own(peer);
+        offer.map_or(Ok(()), |offer| fabric.attach(id, offer, lends))
     }
+
+    /// What goes along with a request or an accept.
+    pub(super) fn descriptors<'a>(&'a self, segment: &'a OwnedFd, arena: Option<BorrowedFd<'a>>) -> Descriptors<'a> {
+        [segment.as_fd(), self.pulse.fd().as_fd()].into_iter().chain(arena).collect()
+    }
+}
+
+type Descriptors<'a> = heapless::Vec<BorrowedFd<'a>, FDS_MAX>;
+
+fn geometry_of(fabric: &ShmFabric<'_>, id: ConnId) -> Result<Geometry, CallError> {
+    fabric.geometry(id).ok_or(CallError { call: "shm segment", errno: Errno(libc::EBADF) })
 }
 
 fn segment_of(fabric: &mut ShmFabric<'_>, id: ConnId) -> Result<OwnedFd, CallError> {

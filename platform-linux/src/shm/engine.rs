@@ -18,10 +18,12 @@ use crate::runtime::{Lent, Segment};
 pub(crate) fn engine_on<'m>(
     arena: &'m mut Arena,
     config: Config,
-    control: ShmControl<'m>,
+    mut control: ShmControl<'m>,
     tables: Lent<'m>,
     hugepages: bool,
 ) -> Result<Engine<'m, ShmControl<'m>>, SetupError> {
+    // What peers may read is the memory that this engine's sends are posted from, and no other.
+    control.lend(arena);
     let (local, bytes) = LocalMemory::split(arena);
     // The pools are made from the bytes of the same split with their true offsets, and the engine, which owns both them
     // and the fabric, reclaims a buffer by its completion or after it had the queue pair destroyed.
@@ -38,7 +40,13 @@ pub(crate) fn probe_segment(config: &Config, hugepages: bool) -> Result<Segment,
     let wants_huge = hugepages && bytes >= HUGE_FROM;
     let memory = OwnMemory::new(bytes, wants_huge)?;
     let is_huge = memory.kind() == PageKind::TwoMib;
-    Ok(Segment { bytes: memory.len(), is_huge, huge_refused: wants_huge && !is_huge, replaced_socket: false })
+    Ok(Segment {
+        bytes: memory.len(),
+        is_huge,
+        huge_refused: wants_huge && !is_huge,
+        lends_buffers: false,
+        replaced_socket: false,
+    })
 }
 
 /// Shorter segments would waste more than half of a page of 2 MiB.

@@ -6,10 +6,11 @@ use spinwire_core::config::{Config, Sizing};
 use spinwire_core::fabric::{Batch, Fabric, PostError, RecvWr, SendWr};
 use spinwire_core::id::ConnId;
 
+use super::conn::Offer;
 use super::layout::Geometry;
 use super::link::Link;
 use super::local::LocalMemory;
-use super::memory::{PeerMemory, ShareError};
+use super::memory::ShareError;
 use crate::sys::os::{CallError, Errno};
 
 /// Connections' rings in shared memory. Posts and polls allocate nothing and make no system call.
@@ -57,9 +58,10 @@ impl<'m> ShmFabric<'m> {
         }
     }
 
-    /// How this side's segments are laid out.
-    pub(super) fn geometry(&self) -> Geometry {
-        self.geometry
+    /// How this side's segment of `conn` is laid out.
+    pub(super) fn geometry(&self, conn: ConnId) -> Option<Geometry> {
+        let (id, link) = self.links.get(conn.slot())?.as_ref()?;
+        (*id == conn).then(|| link.geometry())
     }
 
     /// Makes the segment and the queues of `conn`. Takes the kernel some 100 us per MiB to clear them.
@@ -69,7 +71,8 @@ impl<'m> ShmFabric<'m> {
             return Err(OpenError::Slot(libc::EBUSY));
         }
         self.last_qp_num = self.last_qp_num.wrapping_add(1);
-        let link = Link::new(self.geometry, &self.sizing, self.hugepages, self.last_qp_num)?;
+        let geometry = self.geometry.beginning_at(self.last_qp_num);
+        let link = Link::new(geometry, &self.sizing, self.hugepages, self.last_qp_num)?;
         *slot = Some((conn, Box::new(link)));
         self.live.push(conn.slot() as u16);
         Ok(())
@@ -80,10 +83,11 @@ impl<'m> ShmFabric<'m> {
         self.link(conn)?.take_fd()
     }
 
-    /// Gives the peer's segment to `conn`.
-    pub(super) fn attach(&mut self, conn: ConnId, memory: PeerMemory, geometry: Geometry) -> Result<(), CallError> {
+    /// Gives the peer's memory to `conn`. `lends` says that the peer has this core's arena, so that long messages need not
+    /// be copied into the segment.
+    pub(super) fn attach(&mut self, conn: ConnId, offer: Offer, lends: bool) -> Result<(), CallError> {
         let missing = CallError { call: "mmap", errno: Errno(libc::ENOTCONN) };
-        self.link(conn).ok_or(missing)?.attach(memory, geometry);
+        self.link(conn).ok_or(missing)?.attach(offer, lends);
         Ok(())
     }
 

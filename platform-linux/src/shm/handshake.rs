@@ -1,26 +1,25 @@
 //! From a waiting client to a connection, and from a lost socket to its end.
 
-use std::os::fd::AsFd;
-
 use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::id::{ConnId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
-use super::conn::{Conn, Incoming, Request, Stage};
+use super::arenas::PeerArenas;
+use super::conn::{Conn, Incoming, Offer, Request, Stage};
 use super::control::{REFUSED_BY_PROGRAM, ShmControl};
 use super::memory::{AttachError, PeerMemory};
 use super::pulse::PeerPulse;
-use super::socket::{Credentials, FDS_MAX, READY_MAX, Received, Socket};
+use super::socket::{Credentials, READY_MAX, Received, Socket};
 use super::token::Token;
-use super::wire::{PACKET_MAX, Packet, PacketError, VERSION};
+use super::wire::{PACKET_MAX, Packet, PacketError, Terms, VERSION};
 use crate::sys::os::{CallError, Errno};
 
 /// What was read from a socket.
 #[expect(clippy::large_enum_variant, reason = "looked at and gone")]
 enum Read {
     Nothing,
-    Packet(Result<Packet, PacketError>, Option<(PeerMemory, PeerPulse)>),
+    Packet(Result<Packet, PacketError>, Option<(Offer, PeerPulse)>),
     /// The descriptors that came along are unfit.
     Unfit(AttachError),
     End,
@@ -110,11 +109,12 @@ impl ShmControl<'_> {
         }
         let asked_before = incoming.offer.is_some();
         let (peer, listener) = (incoming.peer, incoming.listener);
-        let refusal = match read(&incoming.socket, self.now) {
+        let from = Some(peer).filter(|_| self.is_own(Some(peer)));
+        let refusal = match read(&incoming.socket, &mut self.peer_arenas, from, self.now) {
             Ok(Read::Nothing) => return,
-            Ok(Read::Packet(Ok(Packet::Request(geometry, data)), Some((memory, pulse)))) if !asked_before => {
+            Ok(Read::Packet(Ok(Packet::Request(_, data)), Some(offer))) if !asked_before => {
                 if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
-                    incoming.offer = Some((memory, geometry, pulse));
+                    incoming.offer = Some(offer);
                     // The engine answers it in this turn or one of the next.
                     incoming.deadline = Instant::NEVER;
                 }
@@ -167,9 +167,9 @@ impl ShmControl<'_> {
     pub(super) fn adopt(&mut self, id: ConnId, number: u32) -> Result<(), CallError> {
         let gone = CallError { call: "accept4", errno: Errno(libc::ECONNABORTED) };
         let Incoming { socket, peer, offer, .. } = self.take_incoming(number).ok_or(gone)?;
-        let (memory, geometry, pulse) = offer.ok_or(gone)?;
+        let (offer, pulse) = offer.ok_or(gone)?;
         self.poller.rename(&socket, Token::of(id).pack()).map_err(|_| gone)?;
-        let (offer, pulse) = (Some((memory, geometry)), Some(pulse));
+        let (offer, pulse) = (Some(offer), Some(pulse));
         self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse })
     }
 
@@ -197,10 +197,11 @@ impl ShmControl<'_> {
                 errno: Errno(libc::EACCES),
             });
         }
-        let fds = [request.segment.as_fd(), self.pulse.fd().as_fd()];
+        let (terms, arena) = self.terms(request.geometry, Some(peer));
         let conn = self.conns.get(id.slot()).and_then(Option::as_ref);
         let conn = conn.ok_or(CallError { call: "connect", errno: Errno(libc::ENOTCONN) })?;
-        conn.socket.send(&request.packet.encode(), &fds)?;
+        let packet = Packet::Request(terms, request.data).encode();
+        conn.socket.send(&packet, &self.descriptors(&request.segment, arena))?;
         self.poller.add(&conn.socket, Token::of(id).pack())?;
         let conn = self.conn(id, "connect")?;
         (conn.stage, conn.peer) = (Stage::Asked, Some(peer));
@@ -213,11 +214,12 @@ impl ShmControl<'_> {
         if Token::of(id) != Token::Conn(slot, generation) {
             return;
         }
-        let read = read(&conn.socket, self.now);
+        let own = self.options.users.own();
+        let read = read(&conn.socket, &mut self.peer_arenas, conn.peer.filter(|peer| peer.uid == own), self.now);
         let (kind, status, data) = match (&conn.stage, read) {
             (_, Ok(Read::Nothing)) => return,
-            (Stage::Asked, Ok(Read::Packet(Ok(Packet::Accept(geometry, data)), Some((memory, pulse))))) => {
-                (conn.offer, conn.pulse) = (Some((memory, geometry)), Some(pulse));
+            (Stage::Asked, Ok(Read::Packet(Ok(Packet::Accept(_, data)), Some((offer, pulse))))) => {
+                (conn.offer, conn.pulse) = (Some(offer), Some(pulse));
                 match conn.socket.send(&Packet::Ready.encode(), &[]) {
                     Ok(()) => {
                         conn.stage = Stage::Up;
@@ -257,8 +259,14 @@ pub(super) fn process(peer: Credentials) -> Peer {
     Peer::Process { pid: peer.pid, uid: peer.uid }
 }
 
-/// Takes the next packet from a socket; of one that carries memory, maps it.
-fn read(socket: &Socket, now: Instant) -> Result<Read, CallError> {
+/// Takes the next packet from a socket; of one that carries memory, maps it. `lender` is the peer, if it may lend its arena:
+/// if it is of the own user.
+fn read(
+    socket: &Socket,
+    arenas: &mut PeerArenas,
+    lender: Option<Credentials>,
+    now: Instant,
+) -> Result<Read, CallError> {
     let mut bytes = [0; PACKET_MAX];
     let (len, fds) = match socket.recv(&mut bytes)? {
         Received::Nothing => return Ok(Read::Nothing),
@@ -267,14 +275,23 @@ fn read(socket: &Socket, now: Instant) -> Result<Read, CallError> {
     };
     // A longer one is nonsense: its length does not match, and its end is not there.
     let packet = bytes.get(..len).map_or(Err(PacketError::Malformed), Packet::decode);
-    let geometry = match &packet {
-        Ok(Packet::Request(geometry, _) | Packet::Accept(geometry, _)) => *geometry,
+    let Terms { geometry, arena_bytes } = match &packet {
+        Ok(Packet::Request(terms, _) | Packet::Accept(terms, _)) => *terms,
         _ => return Ok(Read::Packet(packet, None)),
     };
-    let Ok([segment, pulse]) = <[_; FDS_MAX]>::try_from(fds) else { return Ok(Read::Packet(packet, None)) };
-    let mapped = PeerMemory::map(segment, geometry.bytes())
-        .and_then(|memory| PeerPulse::attach(pulse, now).map(|pulse| (memory, pulse)));
-    Ok(match mapped {
+    let mut fds = fds.into_iter();
+    let (Some(segment), Some(pulse)) = (fds.next(), fds.next()) else { return Ok(Read::Packet(packet, None)) };
+    let lent = match (fds.next(), fds.next(), arena_bytes, lender) {
+        (None, None, 0, _) => None,
+        (Some(fd), None, 1.., Some(lender)) => Some((fd, lender)),
+        _ => return Ok(Read::Packet(packet, None)),
+    };
+    let map = || -> Result<(Offer, PeerPulse), AttachError> {
+        let memory = PeerMemory::map(segment, geometry.bytes())?;
+        let arena = lent.map(|(fd, lender)| arenas.map(fd, arena_bytes, lender)).transpose()?;
+        Ok((Offer { memory, geometry, arena }, PeerPulse::attach(pulse, now)?))
+    };
+    Ok(match map() {
         Ok(mapped) => Read::Packet(packet, Some(mapped)),
         Err(error) => Read::Unfit(error),
     })

@@ -1,22 +1,28 @@
-//! How a segment is laid out. Both sides compute it from two numbers of the handshake; nothing about it is ever read from
+//! How a segment is laid out. Both sides compute it from three numbers of the handshake; nothing about it is ever read from
 //! shared memory.
 //!
 //! ```text
-//!      0 | consumed (8 bytes): descriptors of the peer's that its maker has taken         |
-//!    128 | slot 0 | slot 1 | ... | slot n-1 |    128 bytes each: a descriptor and up to 120 bytes of payload
-//!        | chunk 0 | chunk 1 | ... | chunk n-1 |  the payload of slot i, where it is longer
+//!      0 | 32 pairs of cache lines, of which one is used: `first` says which                             |
+//!        |   consumed (8 bytes): descriptors of the peer's that its maker has taken                      |
+//!        |   at 64, revoked (8 bytes): not 0 once buffers are used again that a descriptor here speaks of |
+//!  4,096 | slot 0 | slot 1 | ... | slot n-1 |    128 bytes each: a descriptor and up to 120 bytes of payload
+//!        | chunk 0 | chunk 1 | ... | chunk n-1 |  the payload of slot i, where it is longer and not lent
 //! ```
+//!
+//! The ring begins at slot `first`, another one for each connection. Segments begin on pages, and without this the lines
+//! that are looked at of a thousand connections would all be in the same set of the cache, and push each other out.
 
 use spinwire_core::config::Config;
 
 use super::slot::{INLINE_MAX, SLOT_BYTES};
 use crate::mem::stride;
 
-/// The two numbers, checked.
+/// The three numbers, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     slots: u32,
     chunk_bytes: u32,
+    first: u32,
 }
 
 impl Geometry {
@@ -27,14 +33,19 @@ impl Geometry {
             bytes if bytes as usize <= INLINE_MAX => 0,
             bytes => bytes.next_multiple_of(64).min(CHUNK_MAX),
         };
-        Self { slots, chunk_bytes }
+        Self { slots, chunk_bytes, first: 0 }
+    }
+
+    /// The same, beginning at slot `first` or where that is in a shorter ring.
+    pub(super) fn beginning_at(self, first: u32) -> Self {
+        Self { first: first & (self.slots - 1), ..self }
     }
 
     /// Takes a peer's numbers; `None` when they are out of range.
-    pub(super) fn checked(slots: u32, chunk_bytes: u32) -> Option<Self> {
+    pub(super) fn checked(slots: u32, chunk_bytes: u32, first: u32) -> Option<Self> {
         let slots_fit = slots.is_power_of_two() && (SLOTS_MIN..=SLOTS_MAX).contains(&slots);
         let chunk_fits = chunk_bytes.is_multiple_of(64) && chunk_bytes <= CHUNK_MAX;
-        (slots_fit && chunk_fits).then_some(Self { slots, chunk_bytes })
+        (slots_fit && chunk_fits && first < slots).then_some(Self { slots, chunk_bytes, first })
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -46,17 +57,38 @@ impl Geometry {
         self.chunk_bytes
     }
 
+    /// The slot that the ring begins at.
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Where `consumed` is.
+    #[inline]
+    pub(super) fn consumed(&self) -> usize {
+        (self.first % HEADS) as usize * SLOT_BYTES
+    }
+
+    /// Where `revoked` is.
+    pub(super) fn revoked(&self) -> usize {
+        self.consumed() + SLOT_BYTES / 2
+    }
+
+    #[inline]
+    fn place(&self, index: u32) -> usize {
+        (self.first.wrapping_add(index) & (self.slots - 1)) as usize
+    }
+
     /// Where slot `index` (free-running) begins.
     #[inline]
     pub(super) fn slot(&self, index: u32) -> usize {
-        SLOTS_AT + (index & (self.slots - 1)) as usize * SLOT_BYTES
+        SLOTS_AT + self.place(index) * SLOT_BYTES
     }
 
     /// Where the chunk of slot `index` begins. There must be chunks.
     #[inline]
     pub(super) fn chunk(&self, index: u32) -> usize {
         let first = SLOTS_AT + self.slots as usize * SLOT_BYTES;
-        first + (index & (self.slots - 1)) as usize * stride(self.chunk_bytes as usize)
+        first + self.place(index) * stride(self.chunk_bytes as usize)
     }
 
     /// The phase bit of slot `index`: turns with each round, and is 1 in the first, for memory begins as zeroes.
@@ -72,9 +104,9 @@ impl Geometry {
     }
 }
 
-/// Where `consumed` is.
-pub(super) const CONSUMED_AT: usize = 0;
-const SLOTS_AT: usize = 128;
+/// Places for `consumed` and `revoked`: a page of them.
+const HEADS: u32 = 32;
+const SLOTS_AT: usize = HEADS as usize * SLOT_BYTES;
 /// Credit updates and a goodbye that may lie beside a whole window of messages.
 const CONTROL_SLOTS: u32 = 2;
 const SLOTS_MIN: u32 = 8;
@@ -107,22 +139,30 @@ mod tests {
     #[test]
     fn what_one_side_makes_the_other_accepts_and_nothing_overlaps() {
         for (depth, bytes) in [(1, 1), (1, 120), (1, 121), (32, 4096), (4096, 8 << 20)] {
-            let geometry = Geometry::of(&config(depth, bytes));
-            assert_eq!(Geometry::checked(geometry.slots(), geometry.chunk_bytes()), Some(geometry));
-            let last = geometry.slots() - 1;
-            assert!(geometry.slot(last) + SLOT_BYTES <= geometry.bytes());
-            if geometry.chunk_bytes() > 0 {
-                assert!(geometry.slot(last) + SLOT_BYTES <= geometry.chunk(0));
-                assert!(geometry.chunk(last) + geometry.chunk_bytes() as usize <= geometry.bytes());
+            for first in [0, 1, 7, 31, 32, 1_023, u32::MAX] {
+                let geometry = Geometry::of(&config(depth, bytes)).beginning_at(first);
+                let (slots, chunk, first) = (geometry.slots(), geometry.chunk_bytes(), geometry.first());
+                assert_eq!(Geometry::checked(slots, chunk, first), Some(geometry));
+                let mut places: Vec<usize> = (0..slots).map(|index| geometry.slot(index)).collect();
+                places.sort_unstable();
+                assert!(geometry.revoked() + 8 <= places[0] && geometry.consumed() + 64 == geometry.revoked());
+                assert!(places.windows(2).all(|pair| pair[0] + SLOT_BYTES == pair[1]));
+                let end = places[places.len() - 1] + SLOT_BYTES;
+                assert!(end <= geometry.bytes());
+                for index in (0..slots).filter(|_| chunk > 0) {
+                    assert!(geometry.chunk(index) >= end);
+                    assert!(geometry.chunk(index) + chunk as usize <= geometry.bytes());
+                }
+                assert!(geometry.phase(0) && !geometry.phase(slots) && geometry.phase(2 * slots));
             }
-            assert!(geometry.phase(0) && !geometry.phase(geometry.slots()) && geometry.phase(2 * geometry.slots()));
         }
     }
 
     #[test]
     fn numbers_out_of_range_are_refused() {
         for (slots, chunk) in [(0, 64), (4, 64), (9, 64), (2_048, 64), (64, 63), (64, 32 << 10), (u32::MAX, u32::MAX)] {
-            assert_eq!(Geometry::checked(slots, chunk), None, "{slots} {chunk}");
+            assert_eq!(Geometry::checked(slots, chunk, 0), None, "{slots} {chunk}");
         }
+        assert_eq!(Geometry::checked(64, 64, 64), None);
     }
 }

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use spinwire_core::config::Sizing;
 use spinwire_core::fabric::{Batch, Completion, Outcome, PostError, RecvWr, SendWr, WcStatus};
 
-use super::layout::{CONSUMED_AT, Geometry};
+use super::conn::Offer;
+use super::layout::Geometry;
 use super::local::LocalMemory;
-use super::memory::{OwnMemory, PeerMemory, ShareError};
+use super::memory::{OwnMemory, ShareError};
 use super::receiver::{Lie, Receiver, RecvQueue, Taken};
 use super::sender::Sender;
 
@@ -16,6 +17,7 @@ pub(super) struct Link {
     // Before the memory it writes.
     sender: Sender,
     own: OwnMemory,
+    geometry: Geometry,
     recvs: RecvQueue,
     /// From the moment the peer's segment is known.
     receiver: Option<Receiver>,
@@ -42,7 +44,8 @@ enum End {
     Flushing,
 }
 
-/// Parts of long messages taken in one visit, so that one link does not hold up the others: at most 128 KiB.
+/// Parts of long messages taken in one visit, so that one link does not hold up the others: each is 16 KiB at most, so
+/// together at most 128 KiB.
 const PARTS_PER_VISIT: u32 = 8;
 
 impl Link {
@@ -52,6 +55,7 @@ impl Link {
         Ok(Self {
             sender: Sender::new(geometry, own.base(), sizing.send_slots),
             own,
+            geometry,
             recvs: RecvQueue::new(sizing.recv_posted),
             receiver: None,
             qp_num,
@@ -71,9 +75,17 @@ impl Link {
         self.own.take_fd()
     }
 
-    /// The peer's segment is known: messages can come.
-    pub(super) fn attach(&mut self, memory: PeerMemory, geometry: Geometry) {
-        self.receiver = Some(Receiver::new(memory, geometry));
+    /// How the own segment is laid out.
+    pub(super) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The peer's segment is known: messages can come. `lends` says that the peer has our arena.
+    pub(super) fn attach(&mut self, offer: Offer, lends: bool) {
+        self.receiver = Some(Receiver::new(offer.memory, offer.geometry, offer.arena));
+        if lends {
+            self.sender.lend();
+        }
     }
 
     /// The connection is down: see [`End::Draining`].
@@ -138,6 +150,10 @@ impl Link {
                         continue;
                     }
                     Ok(Taken::Message { bytes, imm }) => (bytes, imm),
+                    Ok(Taken::Revoked) => {
+                        self.end = End::Flushing;
+                        break;
+                    }
                     Ok(Taken::TooLong { bytes, imm }) => {
                         self.end = End::Flushing;
                         (bytes, imm)
@@ -211,7 +227,7 @@ impl Link {
         }
         self.told = consumed;
         // SAFETY: inside our own segment and aligned; the peer only reads it.
-        let counter = unsafe { AtomicU64::from_ptr(self.own.base().as_ptr().add(CONSUMED_AT).cast()) };
+        let counter = unsafe { AtomicU64::from_ptr(self.own.base().as_ptr().add(self.geometry.consumed()).cast()) };
         // C1, pairs with C2: the slots were read before they are given back.
         counter.store(consumed, Ordering::Release);
     }

@@ -5,10 +5,10 @@
 //! take a page away (a hole cannot be punched either) and everybody else to map it for writing. A memfd without these
 //! seals, with another size or with pages missing is not mapped: it could end this process with a bus error.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-use crate::mem::{Bytes, PageKind, Refused};
+use crate::mem::{Bytes, PageKind, Refused, memfd};
 use crate::sys::os::{CallError, Errno, check};
 
 /// Memory of this process's making, readable and writable here. Unmapped on drop.
@@ -69,20 +69,11 @@ impl OwnMemory {
     }
 
     fn on(kind: PageKind, len: usize) -> Result<Self, CallError> {
-        let fd = memfd(kind)?;
-        let raw = fd.as_raw_fd();
-        let size =
-            libc::off_t::try_from(len).map_err(|_| CallError { call: "ftruncate", errno: Errno(libc::EFBIG) })?;
-        // SAFETY: a call on our own descriptor that touches no memory of ours.
-        check("ftruncate", || unsafe { libc::ftruncate(raw, size) })?;
+        let fd = memfd::create(kind, len)?;
         let map = Map::new(fd.as_fd(), len, libc::PROT_READ | libc::PROT_WRITE)?;
-        // Takes the pages, or says that there are none, where touching them would be a bus error.
-        // SAFETY: as above.
-        check("fallocate", || unsafe { libc::fallocate(raw, 0, 0, size) })?;
+        memfd::fill(fd.as_fd(), len)?;
         map.populate(libc::MADV_POPULATE_WRITE)?;
-        let seals = SEALS | libc::F_SEAL_SEAL;
-        // SAFETY: as above.
-        check("fcntl(F_ADD_SEALS)", || unsafe { libc::fcntl(raw, libc::F_ADD_SEALS, seals) })?;
+        memfd::seal(fd.as_fd())?;
         Ok(Self { map, kind, fd: Some(fd) })
     }
 
@@ -109,13 +100,10 @@ impl PeerMemory {
     /// Maps what a peer passed, if it is at least `bytes` long and can be read without a signal for ever.
     pub(super) fn map(fd: OwnedFd, bytes: usize) -> Result<Self, AttachError> {
         let raw = fd.as_raw_fd();
-        // SAFETY: all zeroes is a valid stat, and the call fills it.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `stat` is ours and large enough.
-        check("fstat", || unsafe { libc::fstat(raw, &mut stat) })?;
+        let stat = stat(&fd)?;
         // SAFETY: a call on our own descriptor that touches no memory.
         let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
-        if seals < 0 || seals & SEALS != SEALS {
+        if seals < 0 || seals & memfd::SEALS != memfd::SEALS {
             return Err(AttachError::Unfit("is no memfd sealed against shrinking, growing and writing"));
         }
         let (len, page) = (stat.st_size, stat.st_blksize);
@@ -136,6 +124,32 @@ impl PeerMemory {
     pub(super) fn base(&self) -> NonNull<u8> {
         self.map.base
     }
+
+    /// The bytes that are mapped.
+    pub(super) fn len(&self) -> usize {
+        self.map.len
+    }
+}
+
+/// Tells one memfd from another, for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    number: u64,
+}
+
+impl FileId {
+    pub(super) fn of(fd: &OwnedFd) -> Result<Self, CallError> {
+        stat(fd).map(|stat| Self { device: stat.st_dev, number: stat.st_ino })
+    }
+}
+
+fn stat(fd: &OwnedFd) -> Result<libc::stat, CallError> {
+    // SAFETY: all zeroes is a valid stat, and the call fills it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is ours and large enough.
+    check("fstat", || unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) })?;
+    Ok(stat)
 }
 
 /// A shared mapping, kept out of children.
@@ -182,24 +196,6 @@ impl Drop for Map {
     }
 }
 
-fn memfd(kind: PageKind) -> Result<OwnedFd, CallError> {
-    let huge = if kind == PageKind::TwoMib { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | huge;
-    // Kernels before 6.3 do not know that a memfd may be told never to hold a program, later ones want to be told.
-    for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
-        // SAFETY: the name is a C string; the call touches no other memory.
-        let fd = unsafe { libc::memfd_create(c"spinwire".as_ptr(), flags) };
-        if fd >= 0 {
-            // SAFETY: a fresh descriptor that nobody else owns.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
-        if Errno::last() != Errno(libc::EINVAL) {
-            break;
-        }
-    }
-    Err(CallError { call: "memfd_create", errno: Errno::last() })
-}
-
 /// What the error number alone does not say.
 pub(super) fn hint(cause: &CallError) -> String {
     match cause.errno {
@@ -232,6 +228,3 @@ impl std::fmt::Display for Reasons<'_> {
         Ok(())
     }
 }
-
-/// What must be promised of memory that is passed on. (A memfd of Linux 5.1 or later.)
-const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;

@@ -6,23 +6,34 @@
 //!
 //! ```text
 //!   client                                            server
-//!   buffers (private) --copy--> client's segment  ==read==>  --copy--> buffers (private)
-//!   buffers (private) <--copy-- <==read==  server's segment  <--copy-- buffers (private)
+//!   buffers --copy--> client's segment  ==read==>  --copy--> buffers
+//!   buffers <--copy-- <==read==  server's segment  <--copy-- buffers
+//!
+//!   buffers, lent  ==read==============================copy==> buffers      messages of more than 120 bytes between
+//!   buffers <==copy==============================read== buffers, lent       processes of one user
 //! ```
 //!
-//! The kernel keeps it so: a segment is a memfd sealed against shrinking, growing and further writers (`memory`). What a peer can do is to write nonsense into its own segment, and every number read from there is
+//! The kernel keeps it so: segments, and arenas that are lent, are memfds sealed against shrinking, growing and further
+//! writers (`memory`). What a peer can do is to write nonsense into its own memory, and every number read from there is
 //! checked, once, before it is used (`receiver::Lie`); its connection then ends with a failed completion.
+//!
+//! **What a peer can read.** Its own segment's counterpart, always. A peer of the same user also the whole arena: every
+//! buffer of this core, with whatever messages of other connections are in there. A process can read others of its user
+//! anyway unless the kernel keeps it from tracing them; where that matters, lending is turned off
+//! ([`Options::lend_buffers`](crate::runtime::Options::lend_buffers)). Peers of other users, root among them, get no arena.
 //!
 //! # The data path
 //!
-//! A message of up to 120 bytes lies in its descriptor's slot, beside the word that says so; longer ones in the slot's
-//! chunk, in parts if need be. The receiver copies it once, straight into the posted buffer. A descriptor carries the
+//! A message of up to 120 bytes lies in its descriptor's slot, beside the word that says so; longer ones in the buffer they
+//! were posted from, if that is lent, or else in the slot's chunk, in parts if need be. The receiver copies it straight into
+//! the posted buffer. A descriptor carries the
 //! acknowledgement of the other direction, so an answer costs no further cache line; without answers a counter is written
 //! once per poll that found something. A send is done when the peer has taken it.
 //!
 //! | what | pairs |
 //! |---|---|
 //! | S1 the word of a slot is stored, release; S2 it is loaded, acquire | who sees a message sees all of it |
+//! | V1 `revoked` is stored before a lent buffer is used again; V2 it is loaded after the copy | who saw later bytes sees that they are |
 //! | C1 the counter (or the acknowledgement in a word) is stored, release; C2 it is loaded, acquire | a slot is read before it is written again |
 //!
 //! # The connection path
@@ -32,6 +43,7 @@
 //! peer's end, whatever ended it, and is seen through one epoll set by the same readiness check as rdma_cm events are. A
 //! peer that is stopped and not dead shows in its pulse (`pulse`).
 
+mod arenas;
 mod conn;
 mod control;
 mod engine;
@@ -55,10 +67,13 @@ mod users;
 mod wire;
 
 #[cfg(test)]
+mod lending_tests;
+#[cfg(test)]
 mod memory_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arenas::may_be_lent;
 pub use control::ShmControl;
 pub(crate) use engine::{engine_on, probe_segment};
 pub use fabric::ShmFabric;

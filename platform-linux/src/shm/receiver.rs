@@ -1,19 +1,22 @@
 //! The receiving half of a connection: the peer's ring, and the receives posted for it.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use std::rc::Rc;
 
 use spinwire_core::fabric::{RecvWr, WcStatus};
 use spinwire_core::id::WorkId;
 
-use super::layout::{CONSUMED_AT, Geometry};
+use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::PeerMemory;
-use super::slot::{self, Body, Word};
+use super::slot::{self, Body, INLINE_MAX, Word};
 
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
 pub(super) struct Receiver {
     memory: PeerMemory,
     geometry: Geometry,
+    /// The peer's buffers, if it lends them.
+    arena: Option<Rc<PeerMemory>>,
     /// Descriptors taken.
     consumed: u64,
     partial: Option<Partial>,
@@ -21,12 +24,14 @@ pub(super) struct Receiver {
     is_wide: bool,
 }
 
-/// A message of which some chunks have come.
+/// A message of which some has been copied.
 #[derive(Clone, Copy)]
 struct Partial {
     got: u32,
     total: u32,
     imm: Option<u32>,
+    /// Where in the peer's arena it is; else it comes in chunks.
+    lent_at: Option<usize>,
 }
 
 /// What a descriptor brought.
@@ -34,6 +39,8 @@ struct Partial {
 pub(super) enum Taken {
     /// A part of a message; nothing to report yet.
     Part,
+    /// The peer has gone on without this connection, and with the buffer: the message is lost, as what follows it.
+    Revoked,
     /// A message, whole and in the posted buffer.
     Message { bytes: u32, imm: Option<u32> },
     /// A message longer than the posted buffer, of which nothing was copied: the engine names both numbers.
@@ -51,6 +58,8 @@ pub(super) enum Lie {
     Order = 3,
     /// More descriptors taken than were sent.
     Acknowledgement = 4,
+    /// A buffer that is not in the memory that was lent, or none was.
+    Lent = 5,
 }
 
 impl Lie {
@@ -60,8 +69,9 @@ impl Lie {
 
 impl Receiver {
     /// Reads a peer's ring in memory of at least [`Geometry::bytes`].
-    pub(super) fn new(memory: PeerMemory, geometry: Geometry) -> Self {
-        Self { memory, geometry, consumed: 0, partial: None, is_wide: false }
+    /// `arena` has the buffers that the peer lends.
+    pub(super) fn new(memory: PeerMemory, geometry: Geometry, arena: Option<Rc<PeerMemory>>) -> Self {
+        Self { memory, geometry, arena, consumed: 0, partial: None, is_wide: false }
     }
 
     /// Descriptors taken so far.
@@ -86,7 +96,7 @@ impl Receiver {
     #[inline]
     pub(super) fn peer_counter(&self) -> u64 {
         // SAFETY: inside the peer's mapped segment and aligned; read as an atomic, for the peer may write.
-        let counter = unsafe { AtomicU64::from_ptr(self.memory.base().as_ptr().add(CONSUMED_AT).cast()) };
+        let counter = unsafe { AtomicU64::from_ptr(self.memory.base().as_ptr().add(self.geometry.consumed()).cast()) };
         // C2, pairs with C1: what the peer had to read in the slots it has taken, it has read.
         counter.load(Ordering::Acquire)
     }
@@ -96,11 +106,11 @@ impl Receiver {
     #[inline]
     pub(super) fn take(&mut self, word: Word, local: &LocalMemory<'_>, receive: &Posted) -> Result<Taken, Lie> {
         let to = local.address(receive.offset, receive.room);
-        match word.body().ok_or(Lie::Descriptor)? {
-            Body::Inline(bytes) => {
-                if self.partial.is_some() {
-                    return Err(Lie::Order);
-                }
+        match (word.body().ok_or(Lie::Descriptor)?, self.partial) {
+            (_, Some(Partial { lent_at: Some(at), .. })) => Ok(self.copy_lent(at, to)),
+            (Body::Inline(_) | Body::Lent, Some(_)) => Err(Lie::Order),
+            (Body::Lent, None) => self.take_lent(word.imm(), to, receive.room),
+            (Body::Inline(bytes), None) => {
                 let imm = word.imm();
                 if bytes > receive.room {
                     return Ok(Taken::TooLong { bytes, imm });
@@ -111,15 +121,61 @@ impl Receiver {
                 self.consumed += 1;
                 Ok(Taken::Message { bytes, imm })
             }
-            Body::Chunk => self.take_chunk(word.imm(), to, receive.room),
+            (Body::Chunk, _) => self.take_chunk(word.imm(), to, receive.room),
         }
+    }
+
+    /// Begins with a message in a buffer of the peer's.
+    fn take_lent(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
+        // SAFETY: the two words behind a slot's first.
+        let (offset, bytes) = unsafe { (slot::load_word(self.slot(), 0), slot::load_word(self.slot(), 8)) };
+        let arena = self.arena.as_ref().ok_or(Lie::Lent)?;
+        let total = u32::try_from(bytes).ok().filter(|&total| total as usize > INLINE_MAX).ok_or(Lie::Length)?;
+        let at = usize::try_from(offset).map_err(|_| Lie::Lent)?;
+        if at.checked_add(total as usize).is_none_or(|end| end > arena.len()) {
+            return Err(Lie::Lent);
+        }
+        if total > room {
+            return Ok(Taken::TooLong { bytes: total, imm });
+        }
+        self.partial = Some(Partial { got: 0, total, imm, lent_at: Some(at) });
+        Ok(self.copy_lent(at, to))
+    }
+
+    /// Copies a part of the message that lies `at` a place in the peer's arena, all of which was checked to be inside.
+    fn copy_lent(&mut self, at: usize, to: *mut u8) -> Taken {
+        let (Some(Partial { got, total, imm, .. }), Some(arena)) = (self.partial, &self.arena) else {
+            unreachable!("only called with a part of a lent message")
+        };
+        let part = (total - got).min(PART_MAX);
+        // SAFETY: `at + total` is inside the mapped arena, and `total` inside the posted buffer, which is lent to us: both
+        // were checked when the message was begun, and `got + part <= total`.
+        unsafe {
+            let from = arena.base().as_ptr().add(at + got as usize);
+            slot::copy_foreign(from, to.add(got as usize), part as usize);
+        }
+        if got + part < total {
+            self.partial = Some(Partial { got: got + part, total, imm, lent_at: Some(at) });
+            return Taken::Part;
+        }
+        // V2, pairs with V1: if any byte that was copied is a later one, the word says so.
+        fence(Ordering::Acquire);
+        // SAFETY: inside the peer's mapped segment and aligned; read as an atomic, for the peer writes it.
+        let revoked = unsafe { AtomicU64::from_ptr(self.memory.base().as_ptr().add(self.geometry.revoked()).cast()) };
+        if revoked.load(Ordering::Relaxed) != 0 {
+            return Taken::Revoked;
+        }
+        self.partial = None;
+        self.consumed += 1;
+        Taken::Message { bytes: total, imm }
     }
 
     fn take_chunk(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the first word behind a slot's own.
         let lengths = unsafe { slot::load_word(self.slot(), 0) };
         let (part, total) = (lengths as u32, (lengths >> 32) as u32);
-        let Partial { got, total: expected, imm } = self.partial.unwrap_or(Partial { got: 0, total, imm });
+        let fresh = Partial { got: 0, total, imm, lent_at: None };
+        let Partial { got, total: expected, imm, lent_at } = self.partial.unwrap_or(fresh);
         if total != expected {
             return Err(Lie::Order);
         }
@@ -141,7 +197,7 @@ impl Receiver {
             self.partial = None;
             return Ok(Taken::Message { bytes: total, imm });
         }
-        self.partial = Some(Partial { got, total, imm });
+        self.partial = Some(Partial { got, total, imm, lent_at });
         Ok(Taken::Part)
     }
 
@@ -151,6 +207,9 @@ impl Receiver {
         unsafe { self.memory.base().as_ptr().add(self.geometry.slot(self.consumed as u32)) }
     }
 }
+
+/// Of a lent message, so much is copied in one go: as much as there is in a chunk.
+const PART_MAX: u32 = 16 << 10;
 
 /// A posted receive.
 #[derive(Clone, Copy)]

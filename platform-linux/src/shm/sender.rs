@@ -1,6 +1,7 @@
 //! The sending half of a connection: a queue of posted sends, and the ring it is launched into.
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
 use spinwire_core::id::WorkId;
@@ -27,6 +28,8 @@ pub(super) struct Sender {
     completed: u32,
     /// Bytes of the next send that went into the ring already.
     progress: u32,
+    /// The peer reads the arena: a long message is not copied here.
+    lends: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -45,7 +48,23 @@ impl Sender {
     pub(super) fn new(geometry: Geometry, base: NonNull<u8>, send_slots: u32) -> Self {
         let empty = Entry { wr_id: WorkId::from_bits(0), offset: 0, len: 0, imm: None, signaled: false, end: 0 };
         let queue = vec![empty; send_slots.next_power_of_two() as usize].into();
-        Self { geometry, base, sent: 0, acked: 0, queue, posted: 0, launched: 0, completed: 0, progress: 0 }
+        Self {
+            geometry,
+            base,
+            sent: 0,
+            acked: 0,
+            queue,
+            posted: 0,
+            launched: 0,
+            completed: 0,
+            progress: 0,
+            lends: false,
+        }
+    }
+
+    /// From now on the peer reads long messages where they are: the arena that sends are posted from was lent to it.
+    pub(super) fn lend(&mut self) {
+        self.lends = true;
     }
 
     /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.
@@ -86,6 +105,11 @@ impl Sender {
                 // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
                 unsafe { slot::write_inline(to, from, len as usize) };
                 self.publish(to, Body::Inline(len), imm, consumed);
+                true
+            } else if self.lends && self.progress == 0 {
+                // SAFETY: the two words behind the first of a slot of our own.
+                unsafe { to.add(8).cast::<[u64; 2]>().write([offset, len.into()]) };
+                self.publish(to, Body::Lent, imm, consumed);
                 true
             } else {
                 self.write_chunk(to, from, len);
@@ -184,8 +208,21 @@ impl Sender {
         }
     }
 
+    /// Says that lent buffers may be used again, before they are: what the peer has not taken by then it does not take.
+    #[cold]
+    fn revoke(&mut self) {
+        if self.lends && self.completed != self.launched {
+            // SAFETY: inside our own segment, which outlives this, and aligned; the peer only reads it.
+            let revoked = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(self.geometry.revoked()).cast()) };
+            revoked.store(1, Ordering::Relaxed);
+            // V1, pairs with V2: who has read what a buffer is used for next sees that it was revoked.
+            fence(Ordering::SeqCst);
+        }
+    }
+
     /// Reports everything posted as flushed, as far as `out` has room: the connection is over.
     pub(super) fn flush(&mut self, out: &mut Batch, qp_num: u32) {
+        self.revoke();
         let mask = self.queue.len() - 1;
         while self.is_busy() {
             let wr_id = self.queue[self.completed as usize & mask].wr_id;
@@ -196,5 +233,11 @@ impl Sender {
             self.completed = self.completed.wrapping_add(1);
         }
         self.launched = self.posted;
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.revoke();
     }
 }

@@ -1,13 +1,14 @@
 //! One slot of a ring: a word that says what is there, and up to 120 bytes of payload behind it.
 //!
 //! ```text
-//! word   63      44 | 43      37 | 36 35 | 34      | 33    | 32    | 31          0
-//!        consumed   | length     | 0     | has imm | chunk | phase | immediate data
+//! word   63      44 | 43      37 | 36 | 35   | 34      | 33    | 32    | 31          0
+//!        consumed   | length     | 0  | lent | has imm | chunk | phase | immediate data
 //! ```
 //!
 //! The word is written last (S1, release) and read first (S2, acquire, pairs with S1): whoever sees the phase turned sees
-//! all of the slot. A message of up to 56 bytes is in the same cache line, one of up to 120 in two. A longer one lies in
-//! the slot's chunk; behind the word then stand the bytes in this chunk and those of the whole message (32 bits each).
+//! all of the slot. A message of up to 56 bytes is in the same cache line, one of up to 120 in two. A longer one lies
+//! in a buffer of the sender's that is lent to the peer (behind the word then stand where in the arena and how many bytes, 64
+//! bits each), or in the slot's chunk (behind the word: the bytes in this chunk and those of the whole message, 32 bits each).
 //!
 //! `consumed` tells how many of the other direction's descriptors its writer has taken (low 20 bits), so that an answer is
 //! an acknowledgement as well and costs no further cache line.
@@ -26,7 +27,8 @@ pub(super) const ACK_MASK: u32 = (1 << 20) - 1;
 const PHASE: u64 = 1 << 32;
 const CHUNK: u64 = 1 << 33;
 const HAS_IMM: u64 = 1 << 34;
-const RESERVED: u64 = 3 << 35;
+const LENT: u64 = 1 << 35;
+const RESERVED: u64 = 1 << 36;
 const LEN_SHIFT: u32 = 37;
 const LEN_MASK: u64 = 0x7f;
 const ACK_SHIFT: u32 = 44;
@@ -42,6 +44,8 @@ pub(super) enum Body {
     Inline(u32),
     /// In the chunk.
     Chunk,
+    /// In the sender's arena.
+    Lent,
 }
 
 impl Word {
@@ -49,6 +53,7 @@ impl Word {
         let body = match body {
             Body::Inline(len) => u64::from(len) << LEN_SHIFT,
             Body::Chunk => CHUNK,
+            Body::Lent => LENT,
         };
         let imm = imm.map_or(0, |imm| HAS_IMM | u64::from(imm));
         let phase = if phase { PHASE } else { 0 };
@@ -70,9 +75,10 @@ impl Word {
     /// Where the payload is; `None` for a word that no writer makes.
     pub(super) fn body(self) -> Option<Body> {
         let len = (self.0 >> LEN_SHIFT & LEN_MASK) as u32;
-        match (self.0 & RESERVED, self.0 & CHUNK != 0) {
-            (0, true) if len == 0 => Some(Body::Chunk),
-            (0, false) if len as usize <= INLINE_MAX => Some(Body::Inline(len)),
+        match self.0 & (RESERVED | LENT | CHUNK) {
+            CHUNK if len == 0 => Some(Body::Chunk),
+            LENT if len == 0 => Some(Body::Lent),
+            0 if len as usize <= INLINE_MAX => Some(Body::Inline(len)),
             _ => None,
         }
     }
@@ -201,7 +207,8 @@ mod tests {
     fn a_word_says_what_was_put_in() {
         for phase in [false, true] {
             for (imm, consumed) in [(None, 0), (Some(0), 1), (Some(u32::MAX), ACK_MASK), (Some(7), u32::MAX)] {
-                for body in [Body::Inline(0), Body::Inline(1), Body::Inline(INLINE_MAX as u32), Body::Chunk] {
+                let inline = [0, 1, INLINE_MAX as u32].map(Body::Inline);
+                for body in inline.into_iter().chain([Body::Chunk, Body::Lent]) {
                     let word = Word::new(phase, body, imm, consumed);
                     assert_eq!((word.phase(), word.body(), word.imm()), (phase, Some(body), imm));
                     assert_eq!(word.consumed(), consumed & ACK_MASK);
@@ -213,7 +220,8 @@ mod tests {
 
     #[test]
     fn words_that_no_writer_makes_have_no_body() {
-        for bits in [1 << 35, 1 << 36, 121 << LEN_SHIFT, 127 << LEN_SHIFT, CHUNK | 1 << LEN_SHIFT, u64::MAX] {
+        let (one, two) = (1 << LEN_SHIFT, CHUNK | LENT);
+        for bits in [two, 1 << 36, 121 << LEN_SHIFT, 127 << LEN_SHIFT, CHUNK | one, LENT | one, u64::MAX] {
             assert_eq!(Word(bits).body(), None, "{bits:#x}");
         }
     }

@@ -30,7 +30,7 @@ pub(super) enum Received {
 }
 
 /// Descriptors in one packet, at most.
-pub(super) const FDS_MAX: usize = 2;
+pub(super) const FDS_MAX: usize = 3;
 
 impl Socket {
     pub(super) fn new() -> Result<Self, CallError> {
@@ -185,10 +185,10 @@ unsafe fn take_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
 /// Room for [`FDS_MAX`] descriptors and their header.
 #[derive(Default)]
 #[repr(C, align(8))]
-struct ControlBuffer([u8; 24]);
+struct ControlBuffer([u8; 32]);
 
 // SAFETY: plain arithmetic.
-const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 24);
+const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 32);
 
 fn header(part: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: all zeroes is a valid msghdr.

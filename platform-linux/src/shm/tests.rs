@@ -1,10 +1,13 @@
 //! Two links in one process: what one sends the other gets, and what a hostile one writes does no harm.
 
+use std::rc::Rc;
+
 use spinwire_core::config::{Config, Mode, Sizing};
 use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, RecvWr, SendWr, WcStatus};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
 
+use super::conn::Offer;
 use super::fabric::ShmFabric;
 use super::layout::Geometry;
 use super::local::LocalMemory;
@@ -28,27 +31,34 @@ fn config(message_bytes_max: u32) -> Config {
     }
 }
 
-fn conn() -> ConnId {
+pub(super) fn conn() -> ConnId {
     ConnId::from_bits(1 << 16).unwrap()
 }
 
 /// One process's arena: `count` buffers of `room` bytes, and a guard behind each.
-struct Side {
+pub(super) struct Side {
     arena: Arena,
     room: usize,
 }
 
-const GUARD: usize = 128;
+pub(super) const GUARD: usize = 128;
 
 impl Side {
-    fn new(room: usize, count: usize) -> Self {
+    pub(super) fn new(room: usize, count: usize) -> Self {
         let pages = PagePolicy::new([PageKind::Small]).unwrap();
         let bytes = (room + GUARD) * count;
-        Side { arena: Arena::allocate(&ArenaConfig { bytes, pages, ..ArenaConfig::default() }).unwrap(), room }
+        let config = ArenaConfig { bytes, pages, shared: true, ..ArenaConfig::default() };
+        Side { arena: Arena::allocate(&config).unwrap(), room }
+    }
+
+    /// The arena as a peer sees it.
+    pub(super) fn lent(&self) -> Rc<PeerMemory> {
+        let fd = self.arena.memfd().unwrap().try_clone().unwrap();
+        Rc::new(PeerMemory::map(fd, self.arena.len()).unwrap())
     }
 
     /// A fabric with one link, and leases for all buffers.
-    fn fabric(&mut self, count: usize) -> (ShmFabric<'_>, Vec<spinwire_core::pool::Lease>, *mut u8) {
+    pub(super) fn fabric(&mut self, count: usize) -> (ShmFabric<'_>, Vec<spinwire_core::pool::Lease>, *mut u8) {
         let (room, stride) = (self.room as u32, (self.room + GUARD) as u32);
         let (local, bytes) = LocalMemory::split(&mut self.arena);
         bytes.fill(0xee);
@@ -66,36 +76,44 @@ impl Side {
     }
 }
 
-fn recv_chain(leases: Vec<spinwire_core::pool::Lease>) -> Vec<RecvWr> {
+pub(super) fn recv_chain(leases: Vec<spinwire_core::pool::Lease>) -> Vec<RecvWr> {
     let work = |(n, buf)| RecvWr { wr_id: WorkId::new(conn(), WorkKind::Recv, n as u32), buf };
     leases.into_iter().enumerate().map(work).collect()
 }
 
 /// Joins two fabrics: each maps the other's segment.
 fn join(a: &mut ShmFabric<'_>, b: &mut ShmFabric<'_>) {
-    give(a, b);
-    give(b, a);
+    let (from_a, from_b) = (offer(a, None), offer(b, None));
+    a.attach(conn(), from_b, false).unwrap();
+    b.attach(conn(), from_a, false).unwrap();
 }
 
-fn give(from: &mut ShmFabric<'_>, to: &mut ShmFabric<'_>) {
-    let geometry = from.geometry();
+/// The same, and `a` lends its arena to `b`.
+pub(super) fn join_lending(a: &mut ShmFabric<'_>, arena: Rc<PeerMemory>, b: &mut ShmFabric<'_>) {
+    let (from_a, from_b) = (offer(a, Some(arena)), offer(b, None));
+    a.attach(conn(), from_b, true).unwrap();
+    b.attach(conn(), from_a, false).unwrap();
+}
+
+fn offer(from: &mut ShmFabric<'_>, arena: Option<Rc<PeerMemory>>) -> Offer {
+    let geometry = from.geometry(conn()).unwrap();
     let memory = PeerMemory::map(from.take_fd(conn()).unwrap(), geometry.bytes()).unwrap();
-    to.attach(conn(), memory, geometry).unwrap();
+    Offer { memory, geometry, arena }
 }
 
-fn poll(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
+pub(super) fn poll(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
     let mut batch = Batch::new();
     fabric.poll_recv(&mut batch);
     batch.into_iter().collect()
 }
 
-fn done(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
+pub(super) fn done(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
     let mut batch = Batch::new();
     fabric.poll_send(&mut batch);
     batch.into_iter().collect()
 }
 
-fn send(n: u32, buf: spinwire_core::pool::Lease, len: u32) -> SendWr {
+pub(super) fn send(n: u32, buf: spinwire_core::pool::Lease, len: u32) -> SendWr {
     let wr_id = WorkId::new(conn(), WorkKind::Send, n);
     SendWr { wr_id, buf: Some(buf), len, imm: Some(n), signaled: true, inline: false }
 }
@@ -226,7 +244,7 @@ fn posted_work_comes_back_flushed_in_both_directions() {
 }
 
 /// A peer that writes what it likes into its own segment.
-struct Hostile {
+pub(super) struct Hostile {
     memory: OwnMemory,
     geometry: Geometry,
     sent: u32,
@@ -234,18 +252,26 @@ struct Hostile {
 
 impl Hostile {
     fn attached_to(fabric: &mut ShmFabric<'_>) -> Self {
-        let geometry = fabric.geometry();
-        let mut memory = OwnMemory::new(geometry.bytes(), false).unwrap();
-        let peer = PeerMemory::map(memory.take_fd().unwrap(), geometry.bytes()).unwrap();
-        fabric.attach(conn(), peer, geometry).unwrap();
-        Hostile { memory, geometry, sent: 0 }
+        Self::lending_to(fabric, None)
+    }
+
+    pub(super) fn lending_to(fabric: &mut ShmFabric<'_>, arena: Option<Rc<PeerMemory>>) -> Self {
+        let geometry = fabric.geometry(conn()).unwrap();
+        let mut own = OwnMemory::new(geometry.bytes(), false).unwrap();
+        let memory = PeerMemory::map(own.take_fd().unwrap(), geometry.bytes()).unwrap();
+        fabric.attach(conn(), Offer { memory, geometry, arena }, false).unwrap();
+        Hostile { memory: own, geometry, sent: 0 }
     }
 
     fn put(&mut self, word: Word, lengths: u64) {
-        // SAFETY: a slot of our own memory, and the word behind its first.
+        self.put_two(word, [lengths, 0]);
+    }
+
+    pub(super) fn put_two(&mut self, word: Word, behind: [u64; 2]) {
+        // SAFETY: a slot of our own memory, and the words behind its first.
         unsafe {
             let at = self.memory.base().as_ptr().add(self.geometry.slot(self.sent));
-            at.add(8).cast::<u64>().write(lengths);
+            at.add(8).cast::<[u64; 2]>().write(behind);
             slot::store(at, word);
         }
         self.sent += 1;
@@ -271,7 +297,7 @@ fn meets(word: impl Fn(bool) -> Word, lengths: u64) -> Vec<Completion> {
     got
 }
 
-fn lie(got: &[Completion]) -> u32 {
+pub(super) fn lie(got: &[Completion]) -> u32 {
     assert_eq!(got.len(), 6, "the first receive says why, the others are flushed");
     match got[0].outcome {
         Outcome::Failed { status, vendor } if status == Lie::STATUS => vendor,
@@ -331,17 +357,26 @@ fn whatever_a_peer_writes_nothing_is_touched_but_posted_buffers() {
         state
     };
     let mut completed = 0;
+    let lent = Side::new(8_000, 1).lent();
     for round in 0..2_000 {
         let mut side = Side::new(600, 6);
         let (mut fabric, leases, base) = side.fabric(6);
-        let mut peer = Hostile::attached_to(&mut fabric);
+        let mut peer = Hostile::lending_to(&mut fabric, Some(Rc::clone(&lent)));
         fabric.post_recv(conn(), &recv_chain(leases)).unwrap();
         for _ in 0..peer.geometry.slots() {
             let phase = random() % 8 != 0;
-            let body = if random() % 2 == 0 { Body::Chunk } else { Body::Inline((random() % 128) as u32) };
+            let body = match random() % 3 {
+                0 => Body::Chunk,
+                1 => Body::Lent,
+                _ => Body::Inline((random() % 128) as u32),
+            };
             let ack = if random() % 16 == 0 { random() as u32 } else { 0 };
-            let small = ((random() % 700) << 32) | (random() % 700);
-            peer.put(Word::new(phase, body, Some(1), ack), if random() % 4 == 0 { random() } else { small });
+            let small = match body {
+                Body::Lent => [random() % 9_000, random() % 700],
+                _ => [((random() % 700) << 32) | (random() % 700), 0],
+            };
+            let wild = random() % 4 == 0;
+            peer.put_two(Word::new(phase, body, Some(1), ack), if wild { [random(), random()] } else { small });
         }
         for _ in 0..20 {
             completed += poll(&mut fabric).len();

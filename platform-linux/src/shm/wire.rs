@@ -1,11 +1,12 @@
 //! The packets of the handshake.
 //!
 //! ```text
-//!  0       4         5      6        7   8       12            16     20
-//!  | "SPSM" | version | kind | length | 0 | slots | chunk bytes | code | private data, `length` bytes |
+//!  0       4         5      6        7   8       12            16      20     24            32
+//!  | "SPSM" | version | kind | length | 0 | slots | chunk bytes | first | code | arena bytes | private data, `length` bytes |
 //! ```
 //!
-//! Numbers are little-endian. A request and an accept carry two descriptors, the segment and the pulse of their sender.
+//! Numbers are little-endian. A request and an accept carry descriptors: the segment and the pulse of their sender,
+//! and its arena if it lends that, which then has more than 0 bytes.
 //! The first eight bytes keep their meaning in every version.
 
 use spinwire_core::cm::event::PrivateData;
@@ -26,13 +27,22 @@ pub(super) type Encoded = heapless::Vec<u8, PACKET_MAX>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
     /// A client asks, and says how its segment is laid out.
-    Request(Geometry, PrivateData),
+    Request(Terms, PrivateData),
     /// The server takes it, and says the same of its own.
-    Accept(Geometry, PrivateData),
+    Accept(Terms, PrivateData),
     /// The server does not take it; the code is that of an InfiniBand refusal.
     Reject(i32, PrivateData),
     /// The client has mapped the server's segment: the connection is up.
     Ready,
+}
+
+/// What a side says of the memory that it passes along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// How its segment is laid out.
+    pub(super) geometry: Geometry,
+    /// The length of its arena; 0 if it does not lend it.
+    pub(super) arena_bytes: u64,
 }
 
 /// A packet that cannot be read.
@@ -50,17 +60,19 @@ impl Packet {
     /// The bytes. Private data beyond [`CONNECT_PRIVATE_DATA_MAX`] is cut off.
     pub(super) fn encode(&self) -> Encoded {
         let none = PrivateData::new();
-        let (kind, geometry, code, data) = match self {
-            Packet::Request(geometry, data) => (1, Some(geometry), 0, data),
-            Packet::Accept(geometry, data) => (2, Some(geometry), 0, data),
+        let (kind, terms, code, data) = match self {
+            Packet::Request(terms, data) => (1, Some(terms), 0, data),
+            Packet::Accept(terms, data) => (2, Some(terms), 0, data),
             Packet::Reject(code, data) => (3, None, *code, data),
             Packet::Ready => (4, None, 0, &none),
         };
         let data = &data[..data.len().min(CONNECT_PRIVATE_DATA_MAX)];
-        let (slots, chunk) = geometry.map_or((0, 0), |geometry| (geometry.slots(), geometry.chunk_bytes()));
+        let numbers = |Terms { geometry, .. }: &Terms| [geometry.slots(), geometry.chunk_bytes(), geometry.first()];
+        let [slots, chunk, first] = terms.map_or([0; 3], numbers);
         let mut out = Encoded::new();
         out.extend(MAGIC.into_iter().chain([VERSION, kind, data.len() as u8, 0]));
-        out.extend([slots, chunk, code as u32].into_iter().flat_map(u32::to_le_bytes));
+        out.extend([slots, chunk, first, code as u32].into_iter().flat_map(u32::to_le_bytes));
+        out.extend(terms.map_or(0, |terms| terms.arena_bytes).to_le_bytes());
         out.extend(data.iter().copied());
         out
     }
@@ -76,12 +88,14 @@ impl Packet {
             return Err(PacketError::Malformed);
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let geometry = Geometry::checked(word(8), word(12)).ok_or(PacketError::Malformed);
+        let geometry = Geometry::checked(word(8), word(12), word(16)).ok_or(PacketError::Malformed);
+        let arena_bytes = u64::from(word(28)) << 32 | u64::from(word(24));
+        let terms = geometry.map(|geometry| Terms { geometry, arena_bytes });
         let data = PrivateData::from_slice(&bytes[HEADER_BYTES..]).map_err(|_| PacketError::Malformed)?;
         match kind {
-            1 => Ok(Packet::Request(geometry?, data)),
-            2 => Ok(Packet::Accept(geometry?, data)),
-            3 => Ok(Packet::Reject(word(16) as i32, data)),
+            1 => Ok(Packet::Request(terms?, data)),
+            2 => Ok(Packet::Accept(terms?, data)),
+            3 => Ok(Packet::Reject(word(20) as i32, data)),
             4 => Ok(Packet::Ready),
             _ => Err(PacketError::Malformed),
         }
@@ -89,19 +103,20 @@ impl Packet {
 }
 
 const MAGIC: [u8; 4] = *b"SPSM";
-const HEADER_BYTES: usize = 20;
+const HEADER_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn all() -> [Packet; 4] {
-        let geometry = Geometry::checked(64, 4_096).unwrap();
+        let geometry = Geometry::checked(64, 4_096, 5).unwrap();
+        let terms = |arena_bytes| Terms { geometry, arena_bytes };
         let data = PrivateData::from_slice(&[7; 56]).unwrap();
         let empty = PrivateData::new();
         [
-            Packet::Request(geometry, data.clone()),
-            Packet::Accept(geometry, empty),
+            Packet::Request(terms(0), data.clone()),
+            Packet::Accept(terms(u64::MAX - 1), empty),
             Packet::Reject(-3, data),
             Packet::Ready,
         ]
@@ -135,9 +150,10 @@ mod tests {
                 for value in 0..=u8::MAX {
                     let mut changed = bytes.clone();
                     changed[at] = value;
-                    if let Ok(Packet::Request(geometry, _) | Packet::Accept(geometry, _)) = Packet::decode(&changed) {
-                        let (slots, chunk) = (geometry.slots(), geometry.chunk_bytes());
-                        assert_eq!(Geometry::checked(slots, chunk), Some(geometry));
+                    if let Ok(Packet::Request(terms, _) | Packet::Accept(terms, _)) = Packet::decode(&changed) {
+                        let geometry = terms.geometry;
+                        let (slots, chunk, first) = (geometry.slots(), geometry.chunk_bytes(), geometry.first());
+                        assert_eq!(Geometry::checked(slots, chunk, first), Some(geometry));
                     }
                 }
             }

@@ -56,6 +56,7 @@ fn options(args: &CoreArgs) -> Result<Options, Failure> {
             rnr_delay: args.rnr_timer.unwrap_or(defaults.link.rnr_delay),
             rnr_retries: args.rnr_retry.unwrap_or(defaults.link.rnr_retries),
         },
+        lend_buffers: !args.private_buffers,
         ..defaults
     })
 }
@@ -92,10 +93,14 @@ fn without_rdma() -> Failure {
 /// Refuses what means nothing over RDMA.
 #[cfg(feature = "rdma")]
 fn check_rdma(args: &CoreArgs) -> Result<(), Failure> {
-    match args.allow_user.is_empty() {
-        true => Ok(()),
-        false => {
-            Err(Failure::usage("--allow-user means nothing over rdma://: the network tells no users; leave it out"))
+    let given = [
+        ("--allow-user", !args.allow_user.is_empty(), "the network tells no users"),
+        ("--private-buffers", args.private_buffers, "the device reaches registered memory only"),
+    ];
+    match given.into_iter().find(|(_, given, _)| *given) {
+        Some((option, _, why)) => {
+            Err(Failure::usage(format!("{option} means nothing over rdma://: {why}; leave it out")))
         }
+        None => Ok(()),
     }
 }

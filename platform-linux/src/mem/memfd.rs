@@ -1,0 +1,60 @@
+//! Memory with a descriptor: what one process writes and others may map for reading.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::PageKind;
+use crate::sys::os::{CallError, Errno, check};
+
+/// What must be promised of memory that is passed on: nobody takes a page away, and nobody maps it for writing who has not
+/// yet. (A memfd of Linux 5.1 or later.)
+pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+
+/// A memfd of `len` bytes, a multiple of the page size. It has no name and no pages yet.
+pub(crate) fn create(kind: PageKind, len: usize) -> Result<OwnedFd, CallError> {
+    let fd = open(kind)?;
+    let raw = fd.as_raw_fd();
+    let size = size(len, "ftruncate")?;
+    // SAFETY: a call on our own descriptor that touches no memory of ours.
+    check("ftruncate", || unsafe { libc::ftruncate(raw, size) })?;
+    Ok(fd)
+}
+
+/// Takes all pages, or says that there are none, where touching them would be a bus error.
+pub(crate) fn fill(fd: BorrowedFd<'_>, len: usize) -> Result<(), CallError> {
+    let size = size(len, "fallocate")?;
+    // SAFETY: as above.
+    check("fallocate", || unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, size) })
+}
+
+/// Seals it for good. What is mapped for writing stays so.
+pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), CallError> {
+    let seals = SEALS | libc::F_SEAL_SEAL;
+    // SAFETY: as above.
+    check("fcntl(F_ADD_SEALS)", || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
+}
+
+fn size(len: usize, call: &'static str) -> Result<libc::off_t, CallError> {
+    libc::off_t::try_from(len).map_err(|_| CallError { call, errno: Errno(libc::EFBIG) })
+}
+
+fn open(kind: PageKind) -> Result<OwnedFd, CallError> {
+    let huge = match kind {
+        PageKind::OneGib => libc::MFD_HUGETLB | libc::MFD_HUGE_1GB,
+        PageKind::TwoMib => libc::MFD_HUGETLB | libc::MFD_HUGE_2MB,
+        PageKind::Transparent | PageKind::Small => 0,
+    };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | huge;
+    // Kernels before 6.3 do not know that a memfd may be told never to hold a program, later ones want to be told.
+    for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
+        // SAFETY: the name is a C string; the call touches no other memory.
+        let fd = unsafe { libc::memfd_create(c"spinwire".as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: a fresh descriptor that nobody else owns.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        if Errno::last() != Errno(libc::EINVAL) {
+            break;
+        }
+    }
+    Err(CallError { call: "memfd_create", errno: Errno::last() })
+}
