@@ -102,6 +102,9 @@ pub struct PingArgs {
     /// double from 0.1 to 2 s [default: no second attempt, but for a connection the server calls stale].
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub retry_for: Option<Duration>,
+    /// Draw the distribution of the latencies, as an SVG picture that any browser shows.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
     pub core: CoreArgs,

@@ -32,6 +32,8 @@ Examples:
     spinwire echo ping rdma://192.0.2.1:7471 --core 3 --rate 10k --seconds 10
   the same between two processes of this machine
     spinwire echo ping shm://echo --core 3 --rate 10k --seconds 10
+  a picture of the latencies of a million messages
+    spinwire echo ping shm://echo --core 3 --count 1m --plot latency.svg
 
 Where both devices are in one machine, name the client's with --bind, or the kernel takes the same for both ends.
 

@@ -44,6 +44,11 @@ impl Latencies {
         self.0.record(span);
     }
 
+    /// The counters in use: the smallest and the largest value counted, in nanoseconds, and how often. In rising order.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.0.buckets().map(|bucket| (bucket.low.get(), bucket.high.get(), bucket.count))
+    }
+
     /// The percentiles; all zero when nothing was recorded.
     pub fn summary(&self) -> Summary {
         let at = |part, of| self.0.quantile(part, of).get();

@@ -74,3 +74,17 @@ fn long_messages_come_back_whichever_side_lends_its_buffers() {
         server.stop().expect("8 served");
     }
 }
+
+#[test]
+fn a_picture_is_drawn_where_it_was_asked_for() {
+    let server = Fabric::Shm.server("--connections-max 1");
+    let file = std::env::temp_dir().join(format!("spinwire-picture-{}.svg", std::process::id()));
+    let (ended, _) = Fabric::Shm.ping(&server.url, &format!("--count 500 --plot {}", file.display()));
+    ended.expect_code(0);
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(picture.contains("500 round trips: p50") && picture.trim_end().ends_with("</svg>"), "{picture}");
+    let (ended, _) = Fabric::Shm.ping(&server.url, "--count 5 --plot /dev/full");
+    ended.expect_code(3).expect("cannot write the picture to /dev/full");
+    server.stop();
+}

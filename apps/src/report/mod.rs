@@ -2,6 +2,8 @@
 
 mod facts;
 mod ping;
+mod plot;
+mod scale;
 mod serve;
 mod table;
 
@@ -15,19 +17,20 @@ use serde::Serialize;
 pub use serve::ServeReport;
 
 use crate::exit::Failure;
+use crate::histogram::Latencies;
 
-/// Looks before a long run whether its report could be written at its end.
+/// Looks before a long run whether the file that `option` names could be written at its end.
 ///
 /// # Errors
 /// The directory of the file does not exist.
-pub fn check_path(json: Option<&Path>) -> Result<(), Failure> {
-    let Some(parent) = json.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty()) else {
+pub fn check_path(option: &str, path: Option<&Path>) -> Result<(), Failure> {
+    let Some(parent) = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
     if parent.is_dir() {
         Ok(())
     } else {
-        Err(Failure::usage(format!("--json: there is no directory {}", parent.display())))
+        Err(Failure::usage(format!("{option}: there is no directory {}", parent.display())))
     }
 }
 
@@ -52,6 +55,19 @@ pub fn print(report: &(impl fmt::Display + Serialize), json: Option<&Path>, quie
         std::fs::write(path, text)
     };
     written.map_err(|error| Failure::setup(format!("cannot write the report to {}: {error}", path.display())))
+}
+
+/// Writes the picture of a run's latencies to `path`. Without a message there is none, and that is said.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn draw(title: &str, latencies: &Latencies, path: &Path) -> Result<(), Failure> {
+    let Some(text) = plot::svg(title, latencies) else {
+        eprintln!("spinwire: no message was measured, so there is no picture in {}", path.display());
+        return Ok(());
+    };
+    std::fs::write(path, text)
+        .map_err(|error| Failure::setup(format!("cannot write the picture to {}: {error}", path.display())))
 }
 
 fn unless_closed(written: std::io::Result<()>) -> std::io::Result<()> {

@@ -86,6 +86,19 @@ impl PingReport {
             setup: SetupFacts::new(setup),
         }
     }
+
+    /// What a picture of it is headed with.
+    pub fn title(&self) -> String {
+        let pace = match self.target_rate_per_s {
+            Some(rate) => format!("planned {}/s", grouped(rate)),
+            None => format!("{} in flight", self.depth),
+        };
+        let connections = match self.connections {
+            1 => String::new(),
+            more => format!(" on each of {} connections", grouped(more.into())),
+        };
+        format!("spinwire echo ping {}: {} bytes, {pace}{connections}", self.target, grouped(self.message_bytes.into()))
+    }
 }
 
 impl fmt::Display for PingReport {

@@ -22,7 +22,8 @@ use spinwire_linux::runtime::{Role, Setup};
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &PingArgs) -> Result<(), Failure> {
-    report::check_path(args.output.json.as_deref())?;
+    report::check_path("--json", args.output.json.as_deref())?;
+    report::check_path("--plot", args.plot.as_deref())?;
     let options = Options {
         connections: args.connections,
         depth: Size::Asked(args.depth),
@@ -92,6 +93,9 @@ impl Talk {
         // A table of nothing would only hide the reason.
         let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
         report::print(&report, args.output.json.as_deref(), quiet)?;
+        if let Some(path) = &args.plot {
+            report::draw(&report.title(), &measure.response, path)?;
+        }
         ran.map_err(Failure::run)?;
         match outcome {
             Outcome::Complete => Ok(()),

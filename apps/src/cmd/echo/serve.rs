@@ -23,7 +23,7 @@ const LOG_LINES: usize = 1_024;
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    report::check_path(args.output.json.as_deref())?;
+    report::check_path("--json", args.output.json.as_deref())?;
     let defaults = super::options(&args.core)?;
     let options = Options {
         connections: args.connections_max,

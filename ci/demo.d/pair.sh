@@ -1,9 +1,14 @@
-# Runs in the lab: echo.sh SPINWIRE COUNT SIZE REPORT. A server on core 0, a client on core 1, and the client's table.
+# A server and a client as two processes on two cores: pair.sh SPINWIRE SERVER_CORE CLIENT_CORE ADDRESS [PING_OPTION...]
+# Prints the client's table and ends with its status. Runs on any machine, also in the lab, where LAB_ADDR0 is the client's.
+# SERVER_OPTIONS: more for the server, in words.
 set -euo pipefail
-spinwire=$1 count=$2 size=$3 report=$4
-port=7471
+spinwire=$1 server_core=$2 client_core=$3 address=$4
+shift 4
 # Seconds until the server must listen, and until it must have ended after SIGTERM.
 start_seconds_max=30 stop_seconds_max=15
+# The lab's devices are told by their addresses, which are known inside of it only.
+address=${address//LAB_ADDR1/${LAB_ADDR1:-}}
+[[ $address != rdma://* || -z ${LAB_ADDR0:-} ]] || set -- --bind "$LAB_ADDR0" "$@"
 
 say() { printf 'demo: %s\n' "$*"; }
 log=$(mktemp)
@@ -20,8 +25,12 @@ stop_server() {
   server=
 }
 trap 'stop_server; rm -f "$log"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
-command=("$spinwire" echo serve --listen "rdma://$LAB_ADDR1:$port" --core 0)
+command=("$spinwire" echo serve --listen "$address" --core "$server_core")
+read -r -a more <<<"${SERVER_OPTIONS:-}"
+command+=("${more[@]}")
 say "${command[*]}"
 "${command[@]}" >"$log" 2>&1 &
 server=$!
@@ -33,7 +42,7 @@ for ((i = 0; ; i++)); do
 done
 sed 's/^/  server | /' "$log"
 
-command=("$spinwire" echo ping "rdma://$LAB_ADDR1:$port" --bind "$LAB_ADDR0" --core 1 --count "$count" --size "$size" --verify --json "$report")
+command=("$spinwire" echo ping "$address" --core "$client_core" "$@")
 say "${command[*]}"
 status=0
 "${command[@]}" || status=$?
