@@ -11,7 +11,7 @@ use crate::window::{self, Dropped};
 pub struct Sample {
     /// How long it was.
     pub elapsed: Duration,
-    /// Nanoseconds, one for each metric of the contest.
+    /// Nanoseconds, one for each metric of the contest; NaN for what this contestant cannot tell.
     pub ns: Vec<f64>,
 }
 
@@ -28,14 +28,28 @@ impl Sample {
     ///
     /// # Panics
     /// If there are none.
-    pub fn percentiles(elapsed: Duration, mut ticks: Vec<u32>) -> Self {
+    pub fn percentiles(elapsed: Duration, ticks: Vec<u32>) -> Self {
+        Sample::bands(elapsed, ticks, &[(2_500, 7_500), (9_850, 9_950)])
+    }
+
+    /// The same for a contest with the metrics `p50`, `p99` and `p99.9`; the last is the mean of what lies a twentieth of a
+    /// percent around it.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn percentiles_and_tail(elapsed: Duration, ticks: Vec<u32>) -> Self {
+        Sample::bands(elapsed, ticks, &[(2_500, 7_500), (9_850, 9_950), (9_985, 9_995)])
+    }
+
+    /// The means between ranks, which are in ten-thousandths.
+    fn bands(elapsed: Duration, mut ticks: Vec<u32>, ranks: &[(usize, usize)]) -> Self {
         ticks.sort_unstable();
-        let mean = |from: usize, to: usize| {
-            let at = |per_mille| ticks.len() * per_mille / 1000;
+        let mean = |&(from, to): &(usize, usize)| {
+            let at = |rank| ticks.len() * rank / 10_000;
             let some = &ticks[at(from)..at(to).max(at(from) + 1)];
             some.iter().map(|&ticks| f64::from(ticks)).sum::<f64>() / some.len() as f64
         };
-        Sample { elapsed, ns: [mean(250, 750), mean(985, 995)].map(|ticks| ticks * window::ns_per_tick()).to_vec() }
+        Sample { elapsed, ns: ranks.iter().map(|band| mean(band) * window::ns_per_tick()).collect() }
     }
 }
 
@@ -61,7 +75,10 @@ impl<'a> Contestant<'a> {
     /// One window whose figures nobody wants: only that it works.
     pub(crate) fn once(&mut self, times: u64) {
         if let Ok(sample) = (self.window)(times) {
-            assert!(sample.ns.iter().all(|ns| ns.is_finite() && *ns >= 0.0), "figures are figures: {sample:?}");
+            // What a contestant cannot tell is not a number.
+            let is_figure = |ns: &f64| ns.is_finite() && *ns >= 0.0;
+            assert!(sample.ns.iter().all(|ns| ns.is_nan() || is_figure(ns)), "figures are figures: {sample:?}");
+            assert!(sample.ns.iter().any(is_figure), "there is a figure: {sample:?}");
         }
     }
 

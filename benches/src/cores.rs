@@ -47,6 +47,14 @@ impl Cores {
         self.0.len()
     }
 
+    /// The number of the CPU at `index` in the list.
+    ///
+    /// # Panics
+    /// If there is no such index.
+    pub fn id(&self, index: usize) -> usize {
+        self.0[index].id
+    }
+
     /// Pins the calling thread to the CPU at `index` in the list.
     ///
     /// # Panics

@@ -28,6 +28,21 @@ impl PingPong {
         }
     }
 
+    /// The number sent last, to go on from.
+    pub fn last(&self) -> u64 {
+        self.ping.0.load(Ordering::Relaxed)
+    }
+
+    /// Sends back what has come, if anything has.
+    #[inline]
+    pub fn serve_what_came(&self, seen: &mut u64) {
+        let round = self.ping.0.load(Ordering::Acquire);
+        if round != *seen {
+            *seen = round;
+            self.pong.0.store(round, Ordering::Release);
+        }
+    }
+
     /// The other side of [`ping`](Self::ping), with the same arguments.
     pub fn serve(&self, from: u64, rounds: u64) {
         for round in from + 1..=from + rounds {

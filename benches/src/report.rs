@@ -114,20 +114,10 @@ impl Outcome {
         if let Some((words, _)) = &self.placement {
             let _ = write!(text, " ({words})");
         }
-        let _ = write!(text, "\n  {:24}", "");
-        for metric in &self.metrics {
-            let _ = write!(text, "{metric:>10} ns  {:>18}  {:>8}  {:>8}", "lowest..highest", "M/s", "ours is");
-        }
         text.push('\n');
-        for (who, contestant) in self.contestants.iter().enumerate() {
-            let _ = write!(text, "  {contestant:24}");
-            for metric in 0..self.metrics.len() {
-                let (lowest, highest) = spread(&self.results[who][metric]);
-                let (ns, time) = (self.ns(who, metric), self.ratio(Ratio::TimeAtMost(0.0), metric, who));
-                let range = format!("{lowest:.2}..{highest:.2}");
-                let _ = write!(text, "{ns:>13.2}  {range:>18}  {:>8.1}  {time:>6.2} x", 1e3 / ns);
-            }
-            text.push('\n');
+        let metrics: Vec<usize> = (0..self.metrics.len()).collect();
+        for beside in metrics.chunks(if metrics.len() > BESIDE { 1 } else { BESIDE }) {
+            self.block(beside, &mut text);
         }
         for verdict in &self.verdicts {
             let (kind, word, limit) = match verdict.limit {
@@ -142,6 +132,33 @@ impl Outcome {
             let _ = writeln!(text, "  {}", windows(self.tally));
         }
         text
+    }
+
+    /// The figures of some metrics, beside each other.
+    fn block(&self, metrics: &[usize], text: &mut String) {
+        let _ = write!(text, "  {:24}", "");
+        for &metric in metrics {
+            let _ = write!(
+                text,
+                "{:>10} ns  {:>18}  {:>8}  {:>8}",
+                self.metrics[metric], "lowest..highest", "M/s", "ours is"
+            );
+        }
+        text.push('\n');
+        for (who, contestant) in self.contestants.iter().enumerate() {
+            let _ = write!(text, "  {contestant:24}");
+            for &metric in metrics {
+                let (lowest, highest) = spread(&self.results[who][metric]);
+                let (ns, time) = (self.ns(who, metric), self.ratio(Ratio::TimeAtMost(0.0), metric, who));
+                if !ns.is_finite() {
+                    let _ = write!(text, "{:>13}  {:>18}  {:>8}  {:>6}  ", "none", "", "", "");
+                    continue;
+                }
+                let (range, rate) = (format!("{lowest:.2}..{highest:.2}"), rate(1e3 / ns));
+                let _ = write!(text, "{ns:>13.2}  {range:>18}  {rate:>8}  {time:>6.2} x");
+            }
+            text.push('\n');
+        }
     }
 
     /// The same for programs. Times in ns, a list with one for each pass.
@@ -185,10 +202,18 @@ pub fn tally_json(tally: Tally) -> Value {
     json!({ "counted": kept, "switched": switched, "moved": moved, "given_up": given_up })
 }
 
+/// With a digit after the point, or as many as it takes to show three.
+fn rate(millions: f64) -> String {
+    let digits = if millions < 1.0 { (2.0 - millions.log10().floor()) as usize } else { 1 };
+    format!("{millions:.digits$}")
+}
+
 fn spread(ns: &[f64]) -> (f64, f64) {
     (ns.iter().copied().fold(f64::INFINITY, f64::min), ns.iter().copied().fold(0.0, f64::max))
 }
 
+/// Metrics that have room beside each other. With more, each has lines of its own.
+const BESIDE: usize = 2;
 /// Contestants whose name begins so are no peers of ours.
 const OURS: &str = "spinwire";
 

@@ -172,6 +172,16 @@ impl Run {
         self.tally.add(tally);
     }
 
+    /// Whether a contest of that name is wanted, for those that are costly to prepare.
+    pub fn wants(&self, name: &str) -> bool {
+        !matches!(&self.mode, Mode::Compare(compare) if !name.contains(&compare.only))
+    }
+
+    /// Whether figures are taken. If not, everything is only done once, to see that it works.
+    pub fn measures(&self) -> bool {
+        !matches!(self.mode, Mode::Test)
+    }
+
     /// Notes that somebody does not take part, so that nobody takes a contest for one against all.
     pub fn skip(&mut self, contestant: &str, reason: &str) {
         self.say(&format!("skipped: {contestant}: {reason}"));

@@ -49,7 +49,7 @@ pub fn ns_per_tick() -> f64 {
     })
 }
 
-pub use crate::sys::ticks;
+pub use crate::sys::{involuntary_switches, ticks, undisturbed};
 
 /// Several threads that work at once, on the first CPUs of a list.
 pub struct Pinned {
@@ -174,8 +174,9 @@ impl Pinned {
         Ok(stop - start)
     }
 
-    /// SMT siblings and separate cores differ by a factor of five or more; noise does not reach the half of that.
-    fn is_usual(&self, ns: f64) -> bool {
+    /// Whether a bare round trip of `ns` is what it usually is in this run. SMT siblings and separate cores differ by a
+    /// factor of five or more; noise does not reach the half of that.
+    pub fn is_usual(&self, ns: f64) -> bool {
         ns > self.usual_ns / MOVED && ns < self.usual_ns * MOVED
     }
 
