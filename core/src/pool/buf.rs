@@ -1,16 +1,20 @@
 //! The two states of a buffer that is not free.
 
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
+use crate::config::POOL_BUFFERS_MAX;
+
 /// Which pool a buffer is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Direction {
     /// The receive pool; also a received message that is sent back in place.
-    Recv,
+    Recv = 1 << 30,
     /// The send pool.
-    Send,
+    Send = 1 << 31,
 }
 
 /// A buffer in the program's hands: its bytes may be read and written, the device does not know of it.
@@ -51,13 +55,22 @@ impl DerefMut for Buf<'_> {
 /// registered it turns into an address.
 #[derive(Debug)]
 pub struct Lease {
-    pub(super) offset: u64,
-    pub(super) len: u32,
-    pub(super) index: u32,
-    pub(super) from: Direction,
+    offset: u64,
+    len: u32,
+    /// The buffer's number, and above it the bit of the pool it is from.
+    name: NonZeroU32,
 }
 
+const _: () = assert!(POOL_BUFFERS_MAX <= Direction::Recv as usize, "a number would reach into the bits for the pool");
+
 impl Lease {
+    #[inline]
+    pub(super) const fn new(from: Direction, index: u32, offset: u64, len: u32) -> Self {
+        // One of the bits is set.
+        let Some(name) = NonZeroU32::new(index | from as u32) else { unreachable!() };
+        Self { offset, len, name }
+    }
+
     /// Where the buffer starts in the registered region, in bytes.
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -69,12 +82,14 @@ impl Lease {
     }
 
     /// The buffer's number in its pool.
+    #[inline]
     pub const fn index(&self) -> u32 {
-        self.index
+        self.name.get() & !(Direction::Recv as u32 | Direction::Send as u32)
     }
 
     /// The pool it is from.
+    #[inline]
     pub const fn from(&self) -> Direction {
-        self.from
+        if self.name.get() & Direction::Send as u32 == 0 { Direction::Recv } else { Direction::Send }
     }
 }

@@ -182,9 +182,10 @@ impl<'m> Pool<'m> {
     pub fn lend(&mut self, buf: Buf<'m>, conn: ConnId) -> Lease {
         let start = self.place(&buf);
         assert!(start < self.bytes, "a buffer was lent from a pool it is not from");
-        self.lenders[buf.index as usize] = conn.to_bits();
+        // SAFETY: the buffer is from this pool, as was just checked, and the pool has a lender for each of its buffers.
+        unsafe { *self.lenders.get_unchecked_mut(buf.index as usize) = conn.to_bits() };
         let offset = self.region_offset + start as u64;
-        Lease { offset, len: self.len, index: buf.index, from: self.from }
+        Lease::new(self.from, buf.index, offset, self.len)
     }
 
     /// Takes back the buffer a completion names, if exactly `conn` has lent it. `None` for a number the pool does not
@@ -203,9 +204,10 @@ impl<'m> Pool<'m> {
         let kept = self.free.saturating_sub(count);
         let taken = &self.stack[kept as usize..self.free as usize];
         for &index in taken.iter().rev() {
-            self.lenders[index as usize] = conn.to_bits();
+            // SAFETY: a number on the stack is one of this pool's, which has a lender for each.
+            unsafe { *self.lenders.get_unchecked_mut(index as usize) = conn.to_bits() };
             let offset = self.region_offset + u64::from(index) * u64::from(self.stride);
-            post(Lease { offset, len: self.len, index, from: self.from });
+            post(Lease::new(self.from, index, offset, self.len));
         }
         self.free = kept;
         taken.len() as u32
@@ -219,7 +221,8 @@ impl<'m> Pool<'m> {
             return false;
         };
         *lender = 0;
-        self.stack[self.free as usize] = index;
+        // SAFETY: this buffer was not on the stack, so there are fewer on it than the pool has; it has a place for each.
+        unsafe { *self.stack.get_unchecked_mut(self.free as usize) = index };
         self.free += 1;
         true
     }
