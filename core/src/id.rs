@@ -89,6 +89,9 @@ pub enum WorkKind {
 pub struct WorkId(u64);
 
 impl WorkId {
+    /// What no work is like: there is no such kind.
+    pub(crate) const NONE: WorkId = WorkId(u64::MAX);
+
     /// Packs the parts; `index` keeps its low 20 bits.
     pub const fn new(conn: ConnId, kind: WorkKind, index: u32) -> Self {
         let kind = match kind {
@@ -118,6 +121,13 @@ impl WorkId {
     #[inline]
     pub const fn with_index(self, index: u32) -> Self {
         Self(self.0 << (64 - INDEX_SHIFT) >> (64 - INDEX_SHIFT) | (index as u64) << INDEX_SHIFT)
+    }
+
+    /// As [`WorkId::with_index`], of one whose index is 0.
+    #[inline]
+    pub(crate) const fn at(self, index: u32) -> Self {
+        debug_assert!(self.index() == 0);
+        Self(self.0 | (index as u64) << INDEX_SHIFT)
     }
 
     /// Whether both name work of one kind that was posted in one life of one slot, whatever their indices.

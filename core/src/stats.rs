@@ -94,7 +94,9 @@ impl Stats {
     pub(crate) fn polled(&mut self, size: usize) {
         let Some(order) = size.checked_ilog2() else { return };
         self.batches[order as usize] += 1;
-        self.batch_largest = self.batch_largest.max(size as u64);
+        if size as u64 > self.batch_largest {
+            self.batch_largest = size as u64;
+        }
     }
 
     /// A turn that did something started at `start` and took `span`.

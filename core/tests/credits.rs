@@ -175,7 +175,7 @@ fn two_budgets_never_overrun_never_deadlock_and_wrap() {
             conn: ConnId::from_bits(((1 << 48) - 1) << 16 | own as u64).unwrap(),
             sizing: Sizing::of(depths[own]),
             credits: Credits::new(Sizing::of(depths[1 - own]).recv_posted, Sizing::of(depths[own]).recv_posted_min),
-            queue: SendQueue::starting_at(starts[own]),
+            queue: SendQueue::new(0, Sizing::of(depths[own]).send_slots, starts[own]),
             ring: (0..Sizing::of(depths[own]).send_slots).map(|_| SendWr::EMPTY).collect(),
             pool,
             device: VecDeque::new(),

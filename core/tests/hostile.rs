@@ -17,6 +17,7 @@ fn one_forged_message_ends_one_connection_with_its_reason() {
         (1, Some(u32::MAX), ProtocolError::Imm { imm: Some(u32::MAX) }),
         (0, Some(3 << 16), ProtocolError::Imm { imm: Some(3 << 16) }),
         (0, Some(1 << 16 | 9), ProtocolError::Credits { got: 9, have: 4, max: 4 }),
+        (1, Some(9), ProtocolError::Credits { got: 9, have: 4, max: 4 }),
         (1, Some(1 << 17), ProtocolError::TooLong { got: 1, max: 0 }),
     ];
     for (claimed, imm, expected) in cases {

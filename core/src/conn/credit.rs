@@ -40,6 +40,15 @@ const GOODBYE_BIT: u32 = 1 << 17;
 const ASK_BIT: u32 = 1 << 18;
 
 impl Imm {
+    /// Of data that gives no credits.
+    pub(crate) const DATA: u32 = 0;
+
+    /// The credits that data gives; `None` for anything else.
+    #[inline]
+    pub(crate) const fn of_data(bits: u32) -> Option<u16> {
+        if bits <= 0xffff { Some(bits as u16) } else { None }
+    }
+
     /// As the 32 bits that go out.
     pub const fn to_bits(self) -> u32 {
         let kind = match self.kind {
@@ -54,8 +63,8 @@ impl Imm {
     /// Reads the 32 bits a peer sent; `None` when they have no meaning.
     #[inline]
     pub const fn from_bits(bits: u32) -> Option<Self> {
-        if bits <= 0xffff {
-            return Some(Self { credits: bits as u16, kind: MessageKind::Data });
+        if let Some(credits) = Self::of_data(bits) {
+            return Some(Self { credits, kind: MessageKind::Data });
         }
         let kind = match bits & !0xffff {
             CREDIT_BIT => MessageKind::Credit,
@@ -91,7 +100,7 @@ pub struct Credits {
 impl Credits {
     /// No counting: the peer is not a Spinwire.
     pub const RAW: Self =
-        Self { available: u32::MAX, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
+        Self { available: 0, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
 
     /// The peer has posted `window` receives; this side always has `own_window` of them, and for a while a few more.
     ///
@@ -173,6 +182,19 @@ impl Credits {
         allowed
     }
 
+    /// Whether receives are counted, and there is one for data.
+    #[inline]
+    pub(crate) const fn has_for_data(&self) -> bool {
+        self.available > 1
+    }
+
+    /// Takes one of the peer's receives for data: [`Credits::has_for_data`] has said that there is one.
+    #[inline]
+    pub(crate) const fn spend_for_data(&mut self) {
+        debug_assert!(self.has_for_data());
+        self.available -= 1;
+    }
+
     /// Own receives were posted again.
     #[inline]
     pub fn owe(&mut self, posted: u32) {
@@ -191,6 +213,19 @@ impl Credits {
     #[inline]
     pub fn used_by_data(&mut self) {
         self.used_by_data = true;
+    }
+
+    /// Whether the peer may give `got` credits: not more than it has receives.
+    #[inline]
+    pub(crate) const fn can_gain(&self, got: u16) -> bool {
+        self.available + got as u32 <= self.window
+    }
+
+    /// The peer gave `got` credits, which it may, with data.
+    #[inline]
+    pub(crate) fn gain_with_data(&mut self, got: u16) {
+        self.available += u32::from(got);
+        self.used_by_data();
     }
 
     /// The peer gave `got` credits.

@@ -60,6 +60,19 @@ pub(crate) struct Asked {
     pub(crate) seq: Option<u32>,
 }
 
+/// The number of a queue pair, or none: compared in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QpNum(u64);
+
+impl QpNum {
+    /// There is no queue pair.
+    pub(crate) const NONE: QpNum = QpNum(u64::MAX);
+
+    pub(crate) const fn of(num: u32) -> Self {
+        Self(num as u64)
+    }
+}
+
 /// One connection.
 #[derive(Debug)]
 pub struct Conn {
@@ -92,6 +105,8 @@ pub struct Conn {
     pub(crate) reason: Option<CloseReason>,
     /// See [`CloseReport`](crate::cm::reason::CloseReport).
     pub(crate) unconfirmed_after: Option<Nanos>,
+    /// What the work ids of its receives are like while it is [steady](Conn::is_steady), else what none is like.
+    steady_work: WorkId,
     pub(crate) sends: SendQueue,
     pub(crate) credits: Credits,
     /// Receives the device has, and those of held messages.
@@ -111,7 +126,7 @@ pub struct Conn {
     /// Control messages that are still to be queued.
     pub(crate) due: Due,
     /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
-    pub(crate) qp_num: Option<u32>,
+    pub(crate) qp_num: QpNum,
 }
 
 impl Vacant for Conn {
@@ -140,7 +155,8 @@ impl Conn {
             lingers_since: Instant::NEVER,
             reason: None,
             unconfirmed_after: None,
-            sends: SendQueue::starting_at(0),
+            steady_work: WorkId::NONE,
+            sends: SendQueue::new(0, 1, 0),
             credits: Credits::RAW,
             recv_posted: 0,
             held: 0,
@@ -150,7 +166,7 @@ impl Conn {
             starved: false,
             close_asked: false,
             due: Due::NOTHING,
-            qp_num: None,
+            qp_num: QpNum::NONE,
         }
     }
 
@@ -166,9 +182,43 @@ impl Conn {
         self.sends.ready() > 0 || (self.sends.waiting() > 0 && self.credits.for_data() > 0)
     }
 
-    /// A control message is due, or data waits for credits that may have come.
+    /// Up, nobody closes it, nothing is due and nothing waits: what arrives is data and what is sent can go. All of that is
+    /// one comparison on the hot path. What may change it [unsettles](Conn::unsettle) the connection and marks it dirty; the
+    /// flush that deals with it settles it again.
     #[inline]
-    pub(crate) fn has_control_due(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
+        let steady = self.steady_work != WorkId::NONE;
+        debug_assert!(!steady || self.flows() && !self.has_control_due());
+        steady
+    }
+
+    /// Whether `work` is one of its receives, and it is steady.
+    #[inline]
+    pub(crate) fn is_steady_receive(&self, work: WorkId) -> bool {
+        debug_assert!(!self.is_steady() || self.steady_work == self.recv_work);
+        work.is_like(self.steady_work)
+    }
+
+    /// Something happened that the hot path does not deal with.
+    #[inline]
+    pub(crate) fn unsettle(&mut self) {
+        self.steady_work = WorkId::NONE;
+    }
+
+    /// A control message is to be queued.
+    pub(crate) fn want(&mut self, what: Due) {
+        self.due.add(what);
+        self.unsettle();
+    }
+
+    /// What was due has been dealt with, as far as possible now.
+    pub(crate) fn settle(&mut self) {
+        let steady = self.flows() && !self.has_control_due();
+        self.steady_work = if steady { self.recv_work } else { WorkId::NONE };
+    }
+
+    /// A control message is due, or data waits for credits that may have come.
+    fn has_control_due(&self) -> bool {
         self.due != Due::NOTHING || self.sends.waiting() > 0 || self.credits.update_is_due()
     }
 

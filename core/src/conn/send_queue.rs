@@ -17,9 +17,12 @@ use crate::fabric::SendWr;
 use crate::id::{INDEX_MASK, WorkId};
 use crate::pool::{Direction, Lease};
 
-/// Counters of one connection's ring. The ring's slots live elsewhere and are passed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// One connection's ring: where it lies, and its counters. The slots of all rings live elsewhere and are passed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendQueue {
+    /// Its first slot, and the number of its slots less one.
+    base: u32,
+    mask: u32,
     retired: u32,
     posted: u32,
     cleared: u32,
@@ -35,9 +38,13 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// A ring whose counters start at `start`; tests start them near the wrap.
-    pub const fn starting_at(start: u32) -> Self {
+    /// A ring of `len` slots, a power of two, from slot `base` on, whose counters start at `start`; tests start them near the
+    /// wrap.
+    pub const fn new(base: u32, len: u32, start: u32) -> Self {
+        debug_assert!(len.is_power_of_two());
         Self {
+            base,
+            mask: len - 1,
             retired: start,
             posted: start,
             cleared: start,
@@ -98,9 +105,8 @@ impl SendQueue {
 
     /// The oldest send that waits.
     #[inline]
-    pub fn next_waiting<'r>(&self, ring: &'r mut [SendWr]) -> Option<&'r mut SendWr> {
-        let len = ring.len();
-        if self.waiting() == 0 { None } else { ring.get_mut(slot(self.cleared, len)) }
+    pub fn next_waiting<'r>(&self, rings: &'r mut [SendWr]) -> Option<&'r mut SendWr> {
+        if self.waiting() == 0 { None } else { Some(&mut rings[self.slot(self.cleared)]) }
     }
 
     /// Queues a send behind the others.
@@ -108,12 +114,31 @@ impl SendQueue {
     /// # Panics
     /// The ring is full. Its size is the sum of what each kind of sender may queue, and each is checked before.
     #[inline]
-    pub fn push(&mut self, ring: &mut [SendWr], wr: SendWr) {
-        assert!((self.occupied() as usize) < ring.len(), "a send queue took more than its slots");
+    pub fn push(&mut self, rings: &mut [SendWr], wr: SendWr) {
+        assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
         self.app += u32::from(wr.is_app());
         self.control += u32::from(wr.buf.is_none());
-        ring[slot(self.tail, ring.len())] = wr;
+        rings[self.slot(self.tail)] = wr;
         self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Queues an answer in place and clears it, while nothing waits: as [`SendQueue::push`] and [`SendQueue::clear`] would.
+    /// Returns whether it is signalled.
+    ///
+    /// # Panics
+    /// As [`SendQueue::push`].
+    #[inline]
+    pub(crate) fn push_answer(&mut self, rings: &mut [SendWr], wr: SendWr) -> bool {
+        debug_assert!(self.waiting() == 0 && wr.buf.as_ref().is_some_and(|buf| buf.from() == Direction::Recv));
+        assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
+        let slot = &mut rings[self.slot(self.tail)];
+        *slot = wr;
+        self.tail = self.tail.wrapping_add(1);
+        let signaled = self.clear(false);
+        if signaled {
+            slot.signaled = true;
+        }
+        signaled
     }
 
     /// Queues a send before all that wait: a credit update must not wait behind data that waits for credits. Moves each of
@@ -121,12 +146,12 @@ impl SendQueue {
     ///
     /// # Panics
     /// As [`SendQueue::push`].
-    pub fn push_front(&mut self, ring: &mut [SendWr], wr: SendWr) {
-        self.push(ring, wr);
+    pub fn push_front(&mut self, rings: &mut [SendWr], wr: SendWr) {
+        self.push(rings, wr);
         let mut seq = self.tail.wrapping_sub(1);
         while seq != self.cleared {
             let before = seq.wrapping_sub(1);
-            ring.swap(slot(seq, ring.len()), slot(before, ring.len()));
+            rings.swap(self.slot(seq), self.slot(before));
             seq = before;
         }
     }
@@ -142,17 +167,31 @@ impl SendQueue {
     pub const fn clear(&mut self, must: bool) -> bool {
         self.cleared = self.cleared.wrapping_add(1);
         self.until_signal -= 1;
-        let signaled = must || self.until_signal == 0;
-        if signaled {
-            self.until_signal = self.signal_every;
+        if self.until_signal > 0 && !must {
+            return false;
         }
-        signaled
+        self.until_signal = self.signal_every;
+        true
+    }
+
+    /// The first of those that are ready. There is one.
+    #[inline]
+    pub(crate) fn next_ready<'r>(&self, rings: &'r mut [SendWr]) -> &'r mut SendWr {
+        debug_assert!(self.ready() > 0);
+        &mut rings[self.slot(self.posted)]
+    }
+
+    /// The sends that are ready, unless they lie at both ends of the ring.
+    #[inline]
+    pub(crate) fn whole_chain<'r>(&self, rings: &'r [SendWr]) -> Option<&'r [SendWr]> {
+        let (start, count) = (self.posted & self.mask, self.ready());
+        if start + count > self.mask + 1 { None } else { Some(&rings[self.slot(self.posted)..][..count as usize]) }
     }
 
     /// The sends that are ready, as one or two slices.
     #[inline]
-    pub fn chain<'r>(&self, ring: &'r mut [SendWr]) -> (&'r mut [SendWr], &'r mut [SendWr]) {
-        part(ring, self.posted, self.ready())
+    pub fn chain<'r>(&self, rings: &'r mut [SendWr]) -> (&'r mut [SendWr], &'r mut [SendWr]) {
+        self.part(rings, self.posted, self.ready())
     }
 
     /// The device took `count` of them.
@@ -181,9 +220,9 @@ impl SendQueue {
     /// # Panics
     /// The device does not have that many.
     #[inline]
-    pub fn retire(&mut self, ring: &mut [SendWr], count: u32, mut give_back: impl FnMut(Lease)) {
+    pub fn retire(&mut self, rings: &mut [SendWr], count: u32, mut give_back: impl FnMut(Lease)) {
         assert!(count <= self.in_flight(), "more sends were retired than the device has");
-        let (first, second) = part(ring, self.retired, count);
+        let (first, second) = self.part(rings, self.retired, count);
         let (mut app, mut control) = (self.app, self.control);
         for half in [first, second] {
             for wr in half {
@@ -211,9 +250,9 @@ impl SendQueue {
     /// # Panics
     /// The ring is empty.
     #[inline]
-    pub fn pop(&mut self, ring: &mut [SendWr]) -> SendWr {
+    pub fn pop(&mut self, rings: &mut [SendWr]) -> SendWr {
         assert!(self.occupied() > 0);
-        let wr = core::mem::replace(&mut ring[slot(self.retired, ring.len())], SendWr::EMPTY);
+        let wr = core::mem::replace(&mut rings[self.slot(self.retired)], SendWr::EMPTY);
         let next = self.retired.wrapping_add(1);
         for counter in [&mut self.posted, &mut self.cleared] {
             if *counter == self.retired {
@@ -224,6 +263,24 @@ impl SendQueue {
         self.app -= u32::from(wr.is_app());
         self.control -= u32::from(wr.buf.is_none());
         wr
+    }
+
+    /// The `count` slots from sequence number `seq` on, as one or two slices.
+    #[inline]
+    fn part<'r>(&self, rings: &'r mut [SendWr], seq: u32, count: u32) -> (&'r mut [SendWr], &'r mut [SendWr]) {
+        let start = seq & self.mask;
+        let end = start + count;
+        if end <= self.mask + 1 {
+            return (&mut rings[(self.base + start) as usize..(self.base + end) as usize], &mut []);
+        }
+        let (low, high) = rings[self.base as usize..][..=self.mask as usize].split_at_mut(start as usize);
+        (high, &mut low[..(end - self.mask - 1) as usize])
+    }
+
+    /// Where sequence number `seq` has its slot: the length is a power of two, so the counters may wrap freely.
+    #[inline]
+    const fn slot(&self, seq: u32) -> usize {
+        (self.base + (seq & self.mask)) as usize
     }
 }
 
@@ -236,25 +293,6 @@ impl SendWr {
     fn is_app(&self) -> bool {
         self.buf.as_ref().is_some_and(|buf| buf.from() == Direction::Send)
     }
-}
-
-/// The `count` slots from sequence number `seq` on, as one or two slices.
-#[inline]
-fn part(ring: &mut [SendWr], seq: u32, count: u32) -> (&mut [SendWr], &mut [SendWr]) {
-    let start = slot(seq, ring.len());
-    let end = start + count as usize;
-    if end <= ring.len() {
-        return (&mut ring[start..end], &mut []);
-    }
-    let wrapped = end - ring.len();
-    let (low, high) = ring.split_at_mut(start);
-    (high, &mut low[..wrapped])
-}
-
-/// `len` is a power of two, so the counters may wrap freely.
-fn slot(seq: u32, len: usize) -> usize {
-    debug_assert!(len.is_power_of_two());
-    seq as usize & (len - 1)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{Core, Engine};
 use crate::cm::reason::CloseReason;
 use crate::cm::retry::Failure;
-use crate::conn::{Conn, Credits};
+use crate::conn::{Conn, Credits, QpNum};
 use crate::fabric::{Action, Control};
 use crate::id::ConnId;
 use crate::time::Nanos;
@@ -29,7 +29,7 @@ impl<C: Control> Engine<'_, C> {
             self.core.stats.releases_failed += u64::from(failed);
         }
         let Some(conn) = self.core.conns.get_mut(id) else { return };
-        conn.qp_num = None;
+        conn.qp_num = QpNum::NONE;
         let recv_posted = core::mem::take(&mut conn.recv_posted);
         conn.held = 0;
         let sends = conn.sends.abandon();

@@ -5,7 +5,7 @@ use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
 use crate::cm::event::Peer;
 use crate::config::{Config, Mode, Sizing};
-use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, SendQueue, Table};
+use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, QpNum, SendQueue, Table};
 use crate::fabric::{Completion, SendWr};
 use crate::id::{ConnId, WorkId};
 use crate::pool::{Buf, Direction, Lease, Pool};
@@ -62,19 +62,12 @@ impl<'m> Core<'m> {
         let Completion { wr_id, qp_num, .. } = *completion;
         let named = conns.at_mut(wr_id.slot()).filter(|(_, conn)| wr_id.is_like(posted(conn)));
         let is_named = named.is_some();
-        let owner = named.filter(|(_, conn)| conn.qp_num == Some(qp_num));
+        let owner = named.filter(|(_, conn)| conn.qp_num == QpNum::of(qp_num));
         if owner.is_none() {
             stats.qp_num_mismatches += u64::from(is_named);
             stats.completions_stale += 1;
         }
         owner
-    }
-
-    /// The ring of the connection in `slot`.
-    #[inline]
-    pub(super) fn ring<'s>(sends: &'s mut [SendWr], sizing: &Sizing, slot: usize) -> &'s mut [SendWr] {
-        let len = sizing.send_slots as usize;
-        &mut sends[slot * len..slot * len + len]
     }
 
     /// Gives a new connection a slot; the flush of this turn starts it.
@@ -85,6 +78,8 @@ impl<'m> Core<'m> {
             .map_err(|_| ConnectError { live: self.conns.live(), capacity: self.conns.capacity() })?;
         if let Some(conn) = self.conns.get_mut(id) {
             conn.begin_attempt(id);
+            let slots = self.sizing.send_slots;
+            conn.sends = SendQueue::new(id.slot() as u32 * slots, slots, 0);
         }
         self.dirty.mark(id.slot());
         Ok(id)
@@ -124,30 +119,50 @@ impl<'m> Core<'m> {
         };
         fill(&mut buf[..len as usize]);
         let buf = self.send_pool.lend(buf, id);
-        let ring = Self::ring(self.sends, &self.sizing, id.slot());
-        queue_data(&self.config, &mut self.stats, conn, ring, buf, len);
+        queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
         self.dirty.mark(id.slot());
         Ok(())
     }
 
-    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up. The
-    /// connection is dirty since the message came.
+    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up. The flush
+    /// visits the connection because the message came.
     #[inline(always)]
     pub(super) fn queue_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
+        let Self { conns, recv_pool, sends, stats, config, .. } = self;
+        let buf = recv_pool.lend(buf, id);
+        let usual = |conn: &&mut Conn| conn.is_steady() && conn.credits.has_for_data();
+        let Some(conn) = conns.get_mut(id).filter(usual) else { return self.queue_other_answer(id, buf.index(), len) };
+        conn.credits.spend_for_data();
+        // No message is longer than a buffer.
+        let len = len.min(conn.send_bytes_max);
+        let inline = len > 0 && len <= config.inline_bytes_max;
+        let wr_id = conn.send_work.at(conn.sends.clear_seq());
+        stats.messages_sent += 1;
+        stats.bytes_sent += u64::from(len);
+        let wr = SendWr { wr_id, buf: Some(buf), len, imm: Some(Imm::DATA), signaled: false, inline };
+        if conn.sends.push_answer(sends, wr) {
+            stats.sends_signaled += 1;
+        }
+    }
+
+    /// The same on a connection that is not steady, or has no credit left.
+    #[inline(never)]
+    fn queue_other_answer(&mut self, id: ConnId, index: u32, len: u32) {
+        let Some(buf) = self.recv_pool.reclaim(index, id) else { return };
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.flows()) else {
             return self.recv_pool.release(buf);
         };
         let len = len.min(buf.len() as u32).min(conn.send_bytes_max);
         let buf = self.recv_pool.lend(buf, id);
-        let ring = Self::ring(self.sends, &self.sizing, id.slot());
-        queue_data(&self.config, &mut self.stats, conn, ring, buf, len);
+        queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
+        self.dirty.mark(id.slot());
     }
 
     /// Queues a message without payload, before all that wait for credits.
     pub(super) fn queue_control(&mut self, id: ConnId, kind: MessageKind) {
         let imm = imm(self.config.mode, kind);
         let Some(conn) = self.conns.get_mut(id) else { return };
-        let ring = Self::ring(self.sends, &self.sizing, id.slot());
+        let ring = &mut *self.sends;
         match kind {
             // Its completion retires everything before it: that is how the linger ends.
             MessageKind::Goodbye => conn.sends.push(ring, SendWr { imm, signaled: true, ..SendWr::EMPTY }),
@@ -159,10 +174,9 @@ impl<'m> Core<'m> {
 
     /// Clears what waits, in order, as far as there are credits.
     pub(super) fn clear_waiting(&mut self, id: ConnId) {
-        let Self { conns, sends, sizing, stats, .. } = self;
+        let Self { conns, sends, stats, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return };
-        let ring = Self::ring(sends, sizing, id.slot());
-        while let Some(wr) = conn.sends.next_waiting(ring) {
+        while let Some(wr) = conn.sends.next_waiting(sends) {
             let kind = wr.imm.and_then(Imm::from_bits).map_or(MessageKind::Data, |imm| imm.kind);
             if !conn.credits.spend(kind) {
                 stats.credit_stalls += 1;
@@ -174,9 +188,9 @@ impl<'m> Core<'m> {
 
     /// Gives back the buffers of the oldest `count` sends of a connection, which the device has carried out.
     pub(super) fn retire(&mut self, id: ConnId, count: u32) {
-        let Self { conns, sends, sizing, recv_pool, send_pool, .. } = self;
+        let Self { conns, sends, recv_pool, send_pool, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return };
-        conn.sends.retire(Self::ring(sends, sizing, id.slot()), count, |lease| {
+        conn.sends.retire(sends, count, |lease| {
             match lease.from() {
                 Direction::Recv => recv_pool.free_lent(lease.index(), id),
                 Direction::Send => send_pool.free_lent(lease.index(), id),
@@ -187,6 +201,7 @@ impl<'m> Core<'m> {
     pub(super) fn request_close(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.close_asked = true;
+            conn.unsettle();
             self.dirty.mark(id.slot());
         }
     }
@@ -202,20 +217,22 @@ impl<'m> Core<'m> {
 
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
 #[inline(always)]
-fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, ring: &mut [SendWr], buf: Lease, len: u32) {
+fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, rings: &mut [SendWr], buf: Lease, len: u32) {
     let inline = len > 0 && len <= config.inline_bytes_max;
     let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), inline, ..SendWr::EMPTY };
     if conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data) {
         clear(stats, conn.send_work, &mut conn.sends, &mut wr);
+    } else {
+        conn.unsettle();
     }
-    conn.sends.push(ring, wr);
+    conn.sends.push(rings, wr);
 }
 
 /// Books a send as one that goes out with the next flush: it has its credit. It is the oldest that waits, or is about to
 /// be.
 #[inline]
 fn clear(stats: &mut Stats, work: WorkId, sends: &mut SendQueue, wr: &mut SendWr) {
-    wr.wr_id = work.with_index(sends.clear_seq());
+    wr.wr_id = work.at(sends.clear_seq());
     if sends.clear(wr.signaled) {
         wr.signaled = true;
         stats.sends_signaled += 1;

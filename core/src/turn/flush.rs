@@ -5,36 +5,43 @@ use super::{Core, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::config::{BATCH_MAX, Sizing};
-use crate::conn::{Conn, Due, MessageKind};
+use crate::conn::{Conn, Due, MessageKind, QpNum};
 use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
 use crate::id::ConnId;
 use crate::stats::Stats;
 
 impl<C: Control> Engine<'_, C> {
-    /// Visits each connection that something happened to. One that is marked again meanwhile waits for the next turn.
-    #[inline]
-    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H) {
+    /// Visits each connection that something happened to, `last` at last. One that is marked again meanwhile waits for the
+    /// next turn.
+    #[inline(always)]
+    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H, last: ConnId) {
         if !self.core.dirty.is_empty() {
-            self.worked = true;
-            self.flush_dirty(handler);
+            self.flush_apart(handler);
         }
+        self.visit(handler, last);
     }
 
     #[inline(never)]
-    fn flush_dirty<H: Handler>(&mut self, handler: &mut H) {
+    pub(super) fn flush_apart<H: Handler>(&mut self, handler: &mut H) {
         let walk = self.core.dirty.walk();
         for place in walk.places() {
-            let Core { conns, dirty, sends, sizing, stats, .. } = &mut self.core;
-            let slot = dirty.take(walk, place);
-            let Some((id, conn)) = conns.at_mut(slot) else { continue };
-            if conn.flows() && !conn.has_control_due() {
-                let sent = post_sends(&mut self.fabric, stats, conn, Core::ring(sends, sizing, slot));
-                let short = lacks_receives(conn, sizing);
-                self.posted(handler, id, sent, short);
-            } else {
-                self.flush_other(handler, id);
+            let slot = self.core.dirty.take(walk, place);
+            if let Some(id) = self.core.conns.id_at(slot) {
+                self.visit(handler, id);
             }
         }
+    }
+
+    #[inline(always)]
+    fn visit<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        let Core { conns, sends, sizing, stats, .. } = &mut self.core;
+        let Some(conn) = conns.get_mut(id) else { return };
+        if !conn.is_steady() {
+            return self.flush_other(handler, id);
+        }
+        let sent = post_sends(&mut self.fabric, stats, conn, sends);
+        let short = lacks_receives(conn, sizing);
+        self.posted(handler, id, sent, short);
     }
 
     /// A connection that comes up, or ends, or has something to say for itself.
@@ -44,8 +51,8 @@ impl<C: Control> Engine<'_, C> {
         self.core.gather(id);
         let Core { conns, sends, sizing, stats, .. } = &mut self.core;
         if let Some(conn) = conns.get_mut(id) {
-            let ring = Core::ring(sends, sizing, id.slot());
-            let sent = post_sends(&mut self.fabric, stats, conn, ring);
+            let sent = if sends_out(conn.state) { post_sends(&mut self.fabric, stats, conn, sends) } else { Ok(()) };
+            conn.settle();
             let short = lacks_receives(conn, sizing);
             self.posted(handler, id, sent, short);
         }
@@ -126,7 +133,7 @@ impl Core<'_> {
     fn top_up(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
         let Self { conns, recv_pool, sizing, stats, dirty, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
-        if conn.qp_num.is_none()
+        if conn.qp_num == QpNum::NONE
             || !matches!(conn.state, State::Established | State::Lingering | State::Connecting | State::Accepting)
         {
             return Ok(());
@@ -157,6 +164,12 @@ impl Core<'_> {
             result?;
             wanted -= taken;
         }
+        if conn.credits.update_is_due() {
+            conn.unsettle();
+        }
+        if conn.is_steady() {
+            return Ok(());
+        }
         if update_goes(conn, sizing) || due_goes(conn, sizing) {
             dirty.mark(id.slot());
         }
@@ -170,22 +183,22 @@ fn post_sends(
     fabric: &mut impl Fabric,
     stats: &mut Stats,
     conn: &mut Conn,
-    ring: &mut [SendWr],
+    rings: &mut [SendWr],
 ) -> Result<(), PostError> {
     let ready = conn.sends.ready();
-    if !sends_out(conn.state) || ready == 0 {
+    if ready == 0 {
         return Ok(());
     }
-    let (first, second) = conn.sends.chain(ring);
     if conn.credits.owes()
-        && let Some(imm) = first.first_mut().and_then(|wr| wr.imm.as_mut())
+        && let Some(imm) = conn.sends.next_ready(rings).imm.as_mut()
     {
         *imm |= u32::from(conn.credits.give());
     }
     // Most chains do not wrap: the compiler is shown that one slice is all there is to walk then.
-    let result = if second.is_empty() {
-        fabric.post_send(conn.link, (first, &[]))
+    let result = if let Some(whole) = conn.sends.whole_chain(rings) {
+        fabric.post_send(conn.link, (whole, &[]))
     } else {
+        let (first, second) = conn.sends.chain(rings);
         fabric.post_send(conn.link, (first, second))
     };
     conn.sends.advance(result.as_ref().map_or_else(|error| error.taken.min(ready), |()| ready));

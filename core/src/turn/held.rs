@@ -26,8 +26,7 @@ impl<'m> Core<'m> {
         conn.recv_posted += 1;
         conn.held += 1;
         let wr_id = conn.recv_work.with_index(lease.index());
-        let ring = Self::ring(self.sends, &self.sizing, id.slot());
-        conn.sends.push(ring, SendWr { wr_id, len: bytes, imm, ..SendWr::EMPTY });
+        conn.sends.push(self.sends, SendWr { wr_id, len: bytes, imm, ..SendWr::EMPTY });
         self.stats.messages_held += 1;
     }
 }
@@ -40,7 +39,7 @@ impl<C: Control> Engine<'_, C> {
             let core = &mut self.core;
             let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.held > 0) else { return };
             conn.held -= 1;
-            let held = conn.sends.pop(Core::ring(core.sends, &core.sizing, id.slot()));
+            let held = conn.sends.pop(core.sends);
             let Some(buf) = core.recv_pool.reclaim(held.wr_id.index(), id) else { continue };
             conn.recv_posted -= 1;
             core.dirty.mark(id.slot());

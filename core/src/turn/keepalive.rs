@@ -61,7 +61,7 @@ impl Core<'_> {
     pub(super) fn ask(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         conn.asked = Some(Asked { at: self.now, seq: None });
-        conn.due.add(Due::ASK);
+        conn.want(Due::ASK);
         self.dirty.mark(id.slot());
         let (now, wait) = (self.now, self.time_to_answer());
         self.arm(id, TimerKind::Deadline, now + wait);

@@ -4,7 +4,7 @@ use super::{Answer, Core, Cx, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
-use crate::conn::{Conn, Due, Imm, MessageKind};
+use crate::conn::{Conn, Due, Imm, MessageKind, QpNum};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
 use crate::id::ConnId;
 use crate::pool::Buf;
@@ -14,39 +14,83 @@ use crate::timer::TimerKind;
 impl<'m, C: Control> Engine<'m, C> {
     /// One batch of receive completions. Stale ones do not count: connections that are refused leave theirs behind, a
     /// queue pair's worth each, and could come faster than one batch a turn takes them out of the queue.
-    #[inline]
-    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H) {
-        let mut batch = Batch::new();
-        self.fabric.poll_recv(&mut batch);
-        if !batch.is_empty() {
-            self.worked = true;
-            self.receive_batches(handler, &mut batch);
-        }
+    ///
+    /// Returns the connection of the last message, which the flush has to visit although it is not marked: most batches
+    /// are about one connection. [`ConnId::NONE`] if there was no message.
+    #[inline(always)]
+    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) -> ConnId {
+        let stale = self.core.stats.completions_stale;
+        let last = self.receive_batch(handler, batch, ConnId::NONE);
+        if batch.is_full() { self.receive_more(handler, batch, stale, last) } else { last }
     }
 
+    /// The queue may hold more than the batch that was just handled, with which the count of stale completions was `stale`
+    /// or more.
     #[inline(never)]
-    fn receive_batches<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) {
-        for left in (0..BATCHES_MAX).rev() {
-            let stale = self.core.stats.completions_stale;
-            self.core.stats.polled(batch.len());
-            for completion in &*batch {
-                self.received(handler, completion);
+    fn receive_more<H: Handler>(
+        &mut self,
+        handler: &mut H,
+        batch: &mut Batch,
+        mut stale: u64,
+        mut last: ConnId,
+    ) -> ConnId {
+        self.behind = true;
+        for _ in 1..BATCHES_MAX {
+            if !batch.is_full() || self.core.stats.completions_stale == stale {
+                break;
             }
-            if !batch.is_full() {
-                return;
-            }
-            self.behind = true;
-            if left == 0 || self.core.stats.completions_stale == stale {
-                return;
-            }
+            stale = self.core.stats.completions_stale;
             batch.clear();
             self.fabric.poll_recv(batch);
+            last = self.receive_batch(handler, batch, last);
         }
+        last
     }
 
     #[inline(always)]
+    fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch, mut last: ConnId) -> ConnId {
+        self.core.stats.polled(batch.len());
+        for completion in batch {
+            if !self.received_data(handler, completion, &mut last) {
+                self.received(handler, completion);
+            }
+        }
+        last
+    }
+
+    /// The short way of what comes most of the time: data on a [steady](Conn::is_steady) connection. Anything else, and
+    /// whatever is not as it should be, is left as it is; `false` then.
+    #[inline(always)]
+    fn received_data<H: Handler>(&mut self, handler: &mut H, completion: &Completion, last: &mut ConnId) -> bool {
+        let Core { conns, recv_pool, dirty, stats, now, .. } = &mut self.core;
+        let Completion { wr_id, qp_num, outcome } = *completion;
+        let Outcome::Done { bytes, imm: Some(imm) } = outcome else { return false };
+        let Some((id, conn)) = conns.at_mut(wr_id.slot()) else { return false };
+        if !(conn.is_steady_receive(wr_id) && conn.qp_num == QpNum::of(qp_num)) {
+            return false;
+        }
+        let Some(credits) = Imm::of_data(imm).filter(|&got| conn.credits.can_gain(got)) else { return false };
+        if bytes > recv_pool.buffer_bytes() {
+            return false;
+        }
+        let Some(buf) = recv_pool.reclaim(wr_id.index(), id) else { return false };
+        conn.credits.gain_with_data(credits);
+        conn.recv_posted -= 1;
+        conn.heard = *now;
+        if *last != id {
+            let before = core::mem::replace(last, id);
+            if before != ConnId::NONE {
+                dirty.mark(before.slot());
+            }
+        }
+        stats.messages_received += 1;
+        self.hand_over(handler, id, buf, bytes);
+        true
+    }
+
+    #[inline(never)]
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let Core { conns, recv_pool, dirty, stats, config, now, .. } = &mut self.core;
+        let Core { conns, recv_pool, dirty, stats, .. } = &mut self.core;
         let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.recv_work) else { return };
         // The buffer counts only if this connection has lent it: a completion is never believed twice.
         let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), id) else {
@@ -56,18 +100,12 @@ impl<'m, C: Control> Engine<'m, C> {
         conn.recv_posted -= 1;
         dirty.mark(id.slot());
         match completion.outcome {
-            Outcome::Done { bytes, imm } => {
-                let flows = conn.flows();
-                match read_message(conn, flows, config.mode, *now, buf.len(), (bytes, imm)) {
-                    Ok(MessageKind::Data) => self.deliver(handler, id, flows, buf, bytes),
-                    other => self.other_message(handler, id, buf, (bytes, imm), other),
-                }
-            }
+            Outcome::Done { bytes, imm } => self.arrived(handler, id, buf, (bytes, imm)),
             Outcome::Failed { status, vendor } => self.receive_failed(handler, id, buf, status, vendor),
         }
     }
 
-    /// A message that was held back until it could be read.
+    /// A message: just now, or held back until it could be read.
     pub(super) fn arrived<H: Handler>(
         &mut self,
         handler: &mut H,
@@ -84,13 +122,17 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    #[inline(always)]
-    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, mut buf: Buf<'m>, bytes: u32) {
+    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, buf: Buf<'m>, bytes: u32) {
         if !flows && !self.is_wanted(handler, id) {
             self.core.stats.messages_after_close += 1;
             return self.core.recv_pool.release(buf);
         }
         self.core.stats.messages_received += 1;
+        self.hand_over(handler, id, buf, bytes);
+    }
+
+    #[inline(always)]
+    fn hand_over<H: Handler>(&mut self, handler: &mut H, id: ConnId, mut buf: Buf<'m>, bytes: u32) {
         self.core.stats.bytes_received += u64::from(bytes);
         let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
         match answer {
@@ -167,7 +209,7 @@ impl<'m, C: Control> Engine<'m, C> {
     /// The peer wants a sign of life.
     fn asked(&mut self, id: ConnId) {
         if let Some(conn) = self.core.conns.get_mut(id) {
-            conn.due.add(Due::ANSWER);
+            conn.want(Due::ANSWER);
         }
     }
 
@@ -197,7 +239,6 @@ const BATCHES_MAX: usize = 16;
 
 /// Checks what came into a buffer of `room` bytes and books its credits. An error without a fault: the peer's hello is not
 /// there yet, and without it nothing it says can be checked.
-#[inline]
 fn read_message(
     conn: &mut Conn,
     flows: bool,

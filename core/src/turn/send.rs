@@ -9,12 +9,11 @@ use crate::id::ConnId;
 impl<C: Control> Engine<'_, C> {
     /// One batch of send completions.
     #[inline]
-    pub(super) fn complete_sends<H: Handler>(&mut self, handler: &mut H) {
-        let mut batch = Batch::new();
-        self.fabric.poll_send(&mut batch);
+    pub(super) fn complete_sends<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) {
+        self.fabric.poll_send(batch);
         if !batch.is_empty() {
             self.worked = true;
-            self.complete_batch(handler, &batch);
+            self.complete_batch(handler, batch);
         }
     }
 

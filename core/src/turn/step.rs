@@ -6,7 +6,7 @@ use crate::cm::hello::{Encoded, Hello};
 use crate::cm::reason::{CloseReason, CloseReport};
 use crate::cm::table::{self, Input, Row, State, Step};
 use crate::config::Mode;
-use crate::conn::{Conn, Due, Origin};
+use crate::conn::{Conn, Due, Origin, QpNum};
 use crate::fabric::{Action, ActionError, Control, Fabric, WcStatus};
 use crate::id::ConnId;
 
@@ -52,6 +52,7 @@ impl<C: Control> Engine<'_, C> {
             conn.give_up_at = self.core.now + self.core.config.retry.within;
         }
         conn.state = row.to;
+        conn.unsettle();
         (conn.extended, conn.asked) = (false, None);
         if row.to == State::Established {
             conn.heard = self.core.now;
@@ -71,8 +72,8 @@ impl<C: Control> Engine<'_, C> {
             (Step::ResolveRoute, _) => Action::ResolveRoute,
             (Step::CreateQp, _) => {
                 self.control.perform(&mut self.fabric, conn.link, Action::CreateQp)?;
-                conn.qp_num = self.fabric.qp_num(conn.link);
-                assert!(conn.qp_num.is_some(), "a queue pair was made that has no number");
+                let qp_num = self.fabric.qp_num(conn.link).expect("a queue pair was made that has no number");
+                conn.qp_num = QpNum::of(qp_num);
                 return Ok(());
             }
             (Step::PostRecvs, _) => return self.post_first_receives(id),
@@ -94,7 +95,7 @@ impl<C: Control> Engine<'_, C> {
             (Step::Goodbye, _) => {
                 conn.lingers_since = self.core.now;
                 if self.core.config.mode == Mode::Spinwire {
-                    conn.due.add(Due::GOODBYE);
+                    conn.want(Due::GOODBYE);
                 }
                 self.core.dirty.mark(id.slot());
                 return Ok(());

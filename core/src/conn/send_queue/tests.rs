@@ -6,8 +6,11 @@ use crate::testing::Random;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
+/// Slots of other rings lie before the ring, and behind it.
+const BASE: u32 = 3;
+
 fn ring(len: usize) -> Vec<SendWr> {
-    core::iter::repeat_with(|| SendWr::EMPTY).take(len).collect()
+    core::iter::repeat_with(|| SendWr::EMPTY).take(BASE as usize + len + 1).collect()
 }
 
 /// Random pushes, flushes and completions against a plain queue, with the counters started near their wrap and
@@ -16,7 +19,7 @@ fn ring(len: usize) -> Vec<SendWr> {
 fn agrees_with_a_model_over_the_wrap() {
     for (seed, len) in [1usize, 2, 8, 64].into_iter().enumerate() {
         let mut random = Random::new(seed as u64);
-        let (mut queue, mut ring) = (SendQueue::starting_at(u32::MAX - 500), ring(len));
+        let (mut queue, mut ring) = (SendQueue::new(BASE, len as u32, u32::MAX - 500), ring(len));
         queue.signal_every(3);
         let mut model: VecDeque<(u32, bool)> = VecDeque::new();
         let mut flown = 0usize;
@@ -61,7 +64,7 @@ fn agrees_with_a_model_over_the_wrap() {
                     let retires = queue.retired_by(oldest.wrapping_add(last as u32) & INDEX_MASK).unwrap();
                     assert_eq!(retires as usize, last + 1);
                     for n in 0..retires {
-                        let at = slot(oldest.wrapping_add(n), len);
+                        let at = queue.slot(oldest.wrapping_add(n));
                         assert_eq!(ring[at].len, model.pop_front().unwrap().0);
                     }
                     queue.retire(&mut ring, retires, |_| unreachable!("none of them has a buffer"));
@@ -77,7 +80,7 @@ fn agrees_with_a_model_over_the_wrap() {
 
 #[test]
 fn a_completion_of_nothing_in_flight_is_recognised() {
-    let (mut queue, mut ring) = (SendQueue::starting_at(10), ring(4));
+    let (mut queue, mut ring) = (SendQueue::new(BASE, 4, 10), ring(4));
     assert_eq!(queue.retired_by(10), None);
     queue.push(&mut ring, SendWr::EMPTY);
     assert_eq!(queue.retired_by(10), None, "gathered, not posted");
@@ -90,7 +93,7 @@ fn a_completion_of_nothing_in_flight_is_recognised() {
 #[test]
 #[should_panic(expected = "more than its slots")]
 fn a_full_ring_is_never_overwritten() {
-    let (mut queue, mut ring) = (SendQueue::default(), ring(1));
+    let (mut queue, mut ring) = (SendQueue::new(BASE, 1, 0), ring(1));
     queue.push(&mut ring, SendWr::EMPTY);
     queue.push(&mut ring, SendWr::EMPTY);
 }
