@@ -111,10 +111,8 @@ impl Fabric for NullFabric {
     fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
         for half in [chain.0, chain.1] {
             self.unthanked += half.len() as u16;
-            for work in half {
-                if work.signaled {
-                    self.signaled = Some(work.wr_id);
-                }
+            if let Some(work) = half.iter().rfind(|work| work.signaled) {
+                self.signaled = Some(work.wr_id);
             }
         }
         Ok(())
