@@ -1,13 +1,15 @@
-//! The smallest echo server: `cargo run --release --example echo -- 192.0.2.1:7471 2` listens there from core 2.
+//! The smallest echo server: `cargo run --release --example echo -- rdma://192.0.2.1:7471 2` listens there from core 2, and with
+//! `shm://echo` in place of that address it serves processes of this machine.
 //!
-//! `spinwire echo ping rdma://192.0.2.1:7471 --core 3` talks to it.
+//! `spinwire echo ping rdma://192.0.2.1:7471 --core 3`, or `shm://echo`, talks to it.
 
 use std::error::Error;
 
 use spinwire::signals::Stop;
 use spinwire_core::id::ConnId;
 use spinwire_core::turn::{Answer, Cx, Handler};
-use spinwire_linux::runtime::{Options, Role, Setup};
+use spinwire_linux::address::Address;
+use spinwire_linux::runtime::{AnySetup, Options};
 
 struct Echo {
     stop: Stop,
@@ -22,12 +24,14 @@ impl Handler for Echo {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(address), Some(core)) = (args.next(), args.next()) else {
-        return Err("usage: echo ADDR:PORT CORE".into());
+        return Err("usage: echo rdma://ADDR:PORT|shm://NAME CORE".into());
     };
     let mut echo = Echo { stop: Stop::on_signals()? };
 
+    let address: Address = address.parse()?;
+
     // Pins this thread, finds the device, allocates and registers all memory.
-    let mut setup = Setup::new(&Options::on_core(core.parse()?), Role::Listen(address.parse()?))?;
+    let mut setup = AnySetup::new(&Options::on_core(core.parse()?), address.listen()?)?;
     let mut reactor = setup.start()?;
     println!("listening\n{}", reactor.report());
 

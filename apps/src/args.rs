@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use spinwire_linux::address::{Address, SourceAddr};
 
-use crate::endpoint::{Address, SourceAddr};
 use crate::help::{EXIT_STATUS, PING_HELP, RDMA, SERVE_HELP, SHM};
 use crate::units;
 

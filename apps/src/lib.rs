@@ -6,7 +6,6 @@
 
 pub mod args;
 pub mod echo;
-pub mod endpoint;
 pub mod exit;
 mod help;
 pub mod histogram;

@@ -5,6 +5,7 @@
 //! on each other hold each other, so no order of dropping is wrong.
 #![deny(unsafe_code)]
 
+pub mod address;
 pub mod clock;
 #[cfg(feature = "rdma")]
 pub mod cm;

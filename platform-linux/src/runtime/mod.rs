@@ -3,7 +3,8 @@
 //! ```no_run
 //! use spinwire_core::id::ConnId;
 //! use spinwire_core::turn::{Answer, Cx, Handler};
-//! use spinwire_linux::runtime::{Options, Role, Setup};
+//! use spinwire_linux::address::Address;
+//! use spinwire_linux::runtime::{AnySetup, Options};
 //!
 //! struct Echo;
 //!
@@ -13,8 +14,8 @@
 //!     }
 //! }
 //!
-//! let role = Role::Listen("192.0.2.1:7471".parse()?);
-//! let mut setup = Setup::new(&Options::on_core(2), role)?;
+//! let address: Address = "rdma://192.0.2.1:7471".parse()?; // or "shm://echo"
+//! let mut setup = AnySetup::new(&Options::on_core(2), address.listen()?)?;
 //! let mut reactor = setup.start()?;
 //! println!("{}", reactor.report());
 //! reactor.run(&mut Echo, |_| false)?;
@@ -31,11 +32,13 @@
 //! | event channel, engine, listener or endpoint | [`Setup::start`] | [`SetupError::Channel`], [`SetupError::Address`] |
 //! | the loop | [`Reactor::run`] | [`RunError`] |
 //!
-//! [`ShmSetup`] does the same for processes of one machine over shared memory, where there is no device to find and nothing
-//! to register. The [`Reactor`] and the application are the same.
+//! This is the order over RDMA, in [`Setup`]. [`ShmSetup`] does the same for processes of one machine over shared memory,
+//! where there is no device to find and nothing to register. [`AnySetup`] is whichever of the two the address asks for;
+//! the application is the same.
 //!
 //! Everything is allocated before the loop begins; the loop allocates nothing.
 
+mod any;
 mod drive;
 mod idle;
 mod link;
@@ -48,6 +51,7 @@ mod size;
 mod tables;
 mod transport;
 
+pub use any::{AnyReactor, AnyRole, AnySetup, AnySetupError};
 pub use drive::{CqFailure, Reactor, RunError};
 pub use idle::Idle;
 pub use link::LinkOptions;

@@ -23,10 +23,6 @@ pub fn run(command: EchoCommand) -> Result<(), Failure> {
     }
 }
 
-/// The look-up of a name may take so long.
-#[cfg(feature = "rdma")]
-const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
-
 /// The set-up that both sides' arguments ask for; sizes are left at their defaults.
 fn options(args: &CoreArgs) -> Result<Options, Failure> {
     let defaults = Options::on_core(args.core);
@@ -81,17 +77,7 @@ fn shm_users(args: &CoreArgs, bind: bool) -> Result<Users, Failure> {
     Ok(Users::own_and(numbers?))
 }
 
-/// What this command lacks.
-#[cfg(not(feature = "rdma"))]
-fn without_rdma() -> Failure {
-    Failure::setup(
-        "this spinwire was built without rdma and knows shm:// only; `ci/setup` and then `cargo build --release` make one \
-         that has both",
-    )
-}
-
 /// Refuses what means nothing over RDMA.
-#[cfg(feature = "rdma")]
 fn check_rdma(args: &CoreArgs) -> Result<(), Failure> {
     let given = [
         ("--allow-user", !args.allow_user.is_empty(), "the network tells no users"),

@@ -1,7 +1,6 @@
 //! `spinwire echo ping`.
 
 use spinwire::args::PingArgs;
-use spinwire::endpoint::Address;
 use spinwire::exit::Failure;
 use spinwire::load::{self, Extent, Pace};
 use spinwire::log::{self, Log, Printer};
@@ -11,11 +10,8 @@ use spinwire::report::{self, PingReport};
 use spinwire::signals::Stop;
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
-#[cfg(feature = "rdma")]
-use spinwire_linux::cm::Endpoint;
-use spinwire_linux::runtime::{Options, Reactor, ShmRole, ShmSetup, Size, Transport};
-#[cfg(feature = "rdma")]
-use spinwire_linux::runtime::{Role, Setup};
+use spinwire_linux::address::Address;
+use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, ShmRole, Size};
 
 /// Runs the client.
 ///
@@ -32,26 +28,19 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         retry: retry(args),
         ..super::options(&args.core)?
     };
-    match &args.target {
-        #[cfg(not(feature = "rdma"))]
-        Address::Rdma(_) => Err(super::without_rdma()),
-        #[cfg(feature = "rdma")]
-        Address::Rdma(endpoint) => {
+    let role = match &args.target {
+        Address::Rdma(_) => {
             super::check_rdma(&args.core)?;
-            let target = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
-            let source = args.bind.as_ref().map(|bind| bind.resolve()).transpose().map_err(Failure::setup)?;
-            let talk = Talk::begin(args)?;
-            let role = Role::Connect(Endpoint { target, source });
-            let mut setup = Setup::new(&options, role).map_err(Failure::setup)?;
-            talk.ping(args, setup.start().map_err(Failure::setup)?)
+            args.target.connect(args.bind.as_ref()).map_err(Failure::setup)?
         }
         Address::Shm(name) => {
             let users = super::shm_users(&args.core, args.bind.is_some())?;
-            let talk = Talk::begin(args)?;
-            let mut setup = ShmSetup::new(&options, ShmRole::Connect(name.clone(), users)).map_err(Failure::setup)?;
-            talk.ping(args, setup.start().map_err(Failure::setup)?)
+            AnyRole::Shm(ShmRole::Connect(name.clone(), users))
         }
-    }
+    };
+    let talk = Talk::begin(args)?;
+    let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
+    talk.ping(args, setup.start().map_err(Failure::setup)?)
 }
 
 /// What is told while the client runs, and how it is told to stop.
@@ -76,7 +65,7 @@ impl Talk {
     }
 
     /// Runs the loop to its end, and reports.
-    fn ping<C: Transport>(self, args: &PingArgs, mut reactor: Reactor<'_, C>) -> Result<(), Failure> {
+    fn ping(self, args: &PingArgs, mut reactor: AnyReactor<'_>) -> Result<(), Failure> {
         let plan = plan(args);
         let mut pinger = Pinger::new(plan, self.stop, self.log);
         let ran = reactor.run(&mut pinger, Pinger::is_done);

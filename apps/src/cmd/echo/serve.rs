@@ -5,15 +5,13 @@ use std::path::Path;
 
 use spinwire::args::ServeArgs;
 use spinwire::echo::{EchoServer, Event};
-use spinwire::endpoint::Address;
 use spinwire::exit::Failure;
 use spinwire::log::{self, Log, Printer};
 use spinwire::report::{self, ServeReport};
 use spinwire::signals::Stop;
+use spinwire_linux::address::Address;
 use spinwire_linux::clock;
-use spinwire_linux::runtime::{Options, Reactor, SetupReport, ShmRole, ShmSetup, Size, Transport};
-#[cfg(feature = "rdma")]
-use spinwire_linux::runtime::{Role, Setup};
+use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, SetupReport, ShmRole, Size};
 
 /// Lines about clients that may wait to be printed.
 const LOG_LINES: usize = 1_024;
@@ -31,24 +29,16 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         message_bytes_max: args.message_max,
         ..defaults
     };
-    match &args.listen {
-        #[cfg(not(feature = "rdma"))]
-        Address::Rdma(_) => Err(super::without_rdma()),
-        #[cfg(feature = "rdma")]
-        Address::Rdma(endpoint) => {
+    let role = match &args.listen {
+        Address::Rdma(_) => {
             super::check_rdma(&args.core)?;
-            let address = endpoint.resolve(super::LOOKUP_LIMIT).map_err(Failure::setup)?;
-            let talk = Talk::begin(args)?;
-            let mut setup = Setup::new(&options, Role::Listen(address)).map_err(Failure::setup)?;
-            talk.serve(args, setup.start().map_err(Failure::setup)?)
+            args.listen.listen().map_err(Failure::setup)?
         }
-        Address::Shm(name) => {
-            let users = super::shm_users(&args.core, false)?;
-            let talk = Talk::begin(args)?;
-            let mut setup = ShmSetup::new(&options, ShmRole::Listen(name.clone(), users)).map_err(Failure::setup)?;
-            talk.serve(args, setup.start().map_err(Failure::setup)?)
-        }
-    }
+        Address::Shm(name) => AnyRole::Shm(ShmRole::Listen(name.clone(), super::shm_users(&args.core, false)?)),
+    };
+    let talk = Talk::begin(args)?;
+    let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
+    talk.serve(args, setup.start().map_err(Failure::setup)?)
 }
 
 /// What is told while the server runs, and how it is told to stop.
@@ -72,7 +62,7 @@ impl Talk {
     }
 
     /// Runs the loop to its end, and reports.
-    fn serve<C: Transport>(self, args: &ServeArgs, mut reactor: Reactor<'_, C>) -> Result<(), Failure> {
+    fn serve(self, args: &ServeArgs, mut reactor: AnyReactor<'_>) -> Result<(), Failure> {
         let begun = clock::now();
         say_ready(reactor.report(), talk(args));
         let mut server = EchoServer::new(args.connections_max, self.stop, self.log);

@@ -1,4 +1,4 @@
-//! Addresses as the command takes them: `rdma://192.0.2.1:7471`, `rdma://[fe80::1%eth0]:7471`, `rdma://name:7471`,
+//! Addresses as people write them: `rdma://192.0.2.1:7471`, `rdma://[fe80::1%eth0]:7471`, `rdma://name:7471`,
 //! `shm://name`, `shm:///path/of/a/socket`.
 
 use std::fmt;
@@ -7,9 +7,23 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use spinwire_linux::shm::{Name, NameError};
+#[cfg(feature = "rdma")]
+use crate::cm;
+#[cfg(feature = "rdma")]
+use crate::runtime::Role;
+use crate::runtime::{AnyRole, ShmRole};
+use crate::shm::{Name, NameError, Users};
 
-/// Where to listen or connect to. It says over which fabric.
+/// Where to listen or connect to. It says over which fabric, and is all that a program changes to use the other one.
+///
+/// ```
+/// use spinwire_linux::address::Address;
+///
+/// let address: Address = "shm://echo".parse()?;
+/// let role = address.listen()?; // for AnySetup::new
+/// # let _ = role;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Through an RDMA device.
@@ -79,7 +93,53 @@ pub enum LookupError {
         /// The limit that passed.
         limit: Duration,
     },
+    /// This build cannot reach it.
+    #[error(
+        "this program was built without rdma (the feature `rdma`) and knows shm:// only; `ci/setup` installs what it needs"
+    )]
+    NoRdma,
 }
+
+impl Address {
+    /// The role of a server here, for peers of the own user where that counts.
+    ///
+    /// # Errors
+    /// See [`LookupError`]. A name takes at most [`LOOKUP_LIMIT`] to look up.
+    pub fn listen(&self) -> Result<AnyRole, LookupError> {
+        match self {
+            #[cfg(feature = "rdma")]
+            Address::Rdma(endpoint) => Ok(AnyRole::Rdma(Role::Listen(endpoint.resolve(LOOKUP_LIMIT)?))),
+            #[cfg(not(feature = "rdma"))]
+            Address::Rdma(_) => Err(LookupError::NoRdma),
+            Address::Shm(name) => Ok(AnyRole::Shm(ShmRole::Listen(name.clone(), Users::default()))),
+        }
+    }
+
+    /// The role of a client of a server there, which is endpoint 0. `source` is the own address, whose network interface decides
+    /// which device is used; without it the kernel chooses by its routes. It means nothing over shared memory.
+    ///
+    /// # Errors
+    /// As [`Address::listen`].
+    pub fn connect(&self, source: Option<&SourceAddr>) -> Result<AnyRole, LookupError> {
+        match self {
+            #[cfg(feature = "rdma")]
+            Address::Rdma(endpoint) => {
+                let target = endpoint.resolve(LOOKUP_LIMIT)?;
+                let source = source.map(SourceAddr::resolve).transpose()?;
+                Ok(AnyRole::Rdma(Role::Connect(cm::Endpoint { target, source })))
+            }
+            #[cfg(not(feature = "rdma"))]
+            Address::Rdma(_) => {
+                let _ = source;
+                Err(LookupError::NoRdma)
+            }
+            Address::Shm(name) => Ok(AnyRole::Shm(ShmRole::Connect(name.clone(), Users::default()))),
+        }
+    }
+}
+
+/// The look-up of a name may take so long.
+pub const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Endpoint {
     /// Looks the address up. Numeric addresses cost nothing; names are asked for on a thread of their own, because
@@ -219,72 +279,4 @@ fn is_name(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(2);
-
-    #[test]
-    fn numeric_addresses_need_no_look_up() {
-        for (text, want) in [
-            ("rdma://192.0.2.1:7471", "192.0.2.1:7471"),
-            ("rdma://[2001:db8::1]:7471", "[2001:db8::1]:7471"),
-            ("rdma://[fe80::1%3]:9", "[fe80::1%3]:9"),
-        ] {
-            let endpoint: Endpoint = text.parse().unwrap();
-            assert_eq!(endpoint.resolve(Duration::ZERO).unwrap(), want.parse().unwrap());
-            assert_eq!(endpoint.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn an_interface_may_be_named() {
-        let endpoint: Endpoint = "rdma://[fe80::1%lo]:7471".parse().unwrap();
-        let SocketAddr::V6(v6) = endpoint.resolve(LIMIT).unwrap() else { panic!("not IPv6") };
-        assert_eq!(v6.scope_id(), 1, "lo is the first interface of every Linux");
-        for scope in ["no-such-if0", "../net/lo"] {
-            let endpoint: Endpoint = format!("rdma://[fe80::1%{scope}]:7471").parse().unwrap();
-            assert!(matches!(endpoint.resolve(LIMIT), Err(LookupError::NoInterface(_))), "{scope}");
-        }
-    }
-
-    #[test]
-    fn names_are_looked_up() {
-        let endpoint: Endpoint = "rdma://localhost:7471".parse().unwrap();
-        assert!(endpoint.resolve(LIMIT).unwrap().ip().is_loopback());
-        let slow = endpoint.resolve(Duration::ZERO);
-        assert!(matches!(slow, Ok(_) | Err(LookupError::Slow { .. })), "{slow:?}");
-    }
-
-    #[test]
-    fn the_scheme_says_which_fabric() {
-        for text in ["rdma://192.0.2.1:7471", "shm://echo", "shm:///run/app/echo"] {
-            let address: Address = text.parse().unwrap();
-            assert_eq!(address.to_string(), text);
-            assert_eq!(matches!(address, Address::Shm(_)), text.starts_with("shm"));
-        }
-        let error = "shm://a b".parse::<Address>().unwrap_err().to_string();
-        assert!(error.contains("shm://name"), "{error}");
-        assert!("tcp://a".parse::<Address>().unwrap_err().to_string().contains("shm://name"));
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused_with_an_example() {
-        for text in [
-            "192.0.2.1:7471",
-            "tcp://192.0.2.1:7471",
-            "rdma://192.0.2.1",
-            "rdma://192.0.2.1:70000",
-            "rdma://192.0.2:7471",
-            "rdma://fe80::1:7471",
-            "rdma://[192.0.2.1]:7471",
-            "rdma://[fe80::1%]:7471",
-            "rdma://:7471",
-            "rdma://a b:7471",
-        ] {
-            let error = text.parse::<Endpoint>().unwrap_err().to_string();
-            assert!(error.contains(text) && error.contains("rdma://192.0.2.1:7471"), "{error}");
-        }
-        assert!("eth0".parse::<SourceAddr>().is_err());
-    }
-}
+mod tests;
