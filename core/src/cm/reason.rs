@@ -33,7 +33,7 @@ pub enum CloseReason {
         code: i32,
     },
     /// An rdma_cm event that means failure.
-    #[error("{step} failed: {} with status {status}", event_words(*.event))]
+    #[error("{step} failed: {} with status {status}", event_words(*.step, *.event, *.status))]
     Event {
         /// The state it met.
         step: State,
@@ -186,8 +186,14 @@ const fn reject_words(code: i32) -> &'static str {
     }
 }
 
-const fn event_words(event: CmEventKind) -> &'static str {
+/// Linux' ETIMEDOUT, as a status: over shared memory, of a peer whose loop does not turn.
+const TIMED_OUT: i32 = -110;
+
+const fn event_words(step: State, event: CmEventKind, status: i32) -> &'static str {
     match event {
+        CmEventKind::Unreachable if matches!((step, status), (State::Established, TIMED_OUT)) => {
+            "the peer's program stands still (stopped, or too busy)"
+        }
         CmEventKind::AddrError => "the address cannot be resolved",
         CmEventKind::RouteError => "no route to the address",
         CmEventKind::ConnectError => "the connection could not be set up",

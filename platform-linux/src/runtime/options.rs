@@ -14,6 +14,7 @@ use super::size::Size;
 use crate::cm::Endpoint;
 use crate::mem::PagePolicy;
 use crate::readiness::Wish;
+use crate::shm::SILENCE;
 
 /// Everything that can be chosen about one core and its loop.
 ///
@@ -53,6 +54,8 @@ pub struct Options {
     /// cannot write them. (A process can read the memory of others of its user in any case, unless the kernel keeps it from
     /// tracing them.) Without meaning over RDMA.
     pub lend_buffers: bool,
+    /// Over shared memory, a peer whose loop does not turn for so long is given up.
+    pub silence: Duration,
     /// Where the engine's randomness comes from.
     pub seed: u64,
 }
@@ -108,6 +111,7 @@ impl Options {
             retry: Retry::DEFAULT,
             keepalive: Some(Keepalive::DEFAULT),
             lend_buffers: true,
+            silence: SILENCE,
             seed: RandomState::new().build_hasher().finish(),
         }
     }

@@ -128,7 +128,7 @@ impl ShmSetup {
         let control_options = ShmControlOptions {
             readiness: self.options.readiness.wish(),
             users: users.clone(),
-            ..ShmControlOptions::default()
+            silence: self.options.silence,
         };
         let mut control = ShmControl::new(self.options.connections as usize, control_options)?;
         let readiness = control.readiness();

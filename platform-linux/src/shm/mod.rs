@@ -80,7 +80,7 @@ pub use fabric::ShmFabric;
 pub use listener::ListenError;
 pub use memory::ShareError;
 pub use name::{Name, NameError};
-pub use options::{ControlError, ShmControlCounters, ShmControlOptions};
+pub use options::{ControlError, SILENCE, ShmControlCounters, ShmControlOptions};
 pub use slot::INLINE_MAX;
 pub use socket::Credentials;
 pub use users::{Users, user_number};

@@ -19,11 +19,15 @@ pub struct ShmControlOptions {
 }
 
 impl Default for ShmControlOptions {
-    /// The own user, and 12 s.
+    /// The own user, and [`SILENCE`].
     fn default() -> Self {
-        Self { readiness: Wish::Best, users: Users::default(), silence: Duration::from_secs(12) }
+        Self { readiness: Wish::Best, users: Users::default(), silence: SILENCE }
     }
 }
+
+/// For how long a peer's loop may stand still by default: less than the engine's own keepalive takes, so that the reason says
+/// what the matter is.
+pub const SILENCE: Duration = Duration::from_secs(12);
 
 /// What the control did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
