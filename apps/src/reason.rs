@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Error;
 
 use spinwire_core::cm::reason::CloseReason;
+use spinwire_linux::shm::files_hint;
 
 /// Prints a reason, and behind it what the error number in it means, if there is one.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +15,8 @@ impl fmt::Display for Words<'_> {
         self.0.fmt(f)?;
         match *self.0 {
             CloseReason::Call { errno, .. } | CloseReason::Post { errno, .. } => {
-                write!(f, ": {}", Error::from_raw_os_error(errno))
+                write!(f, ": {}", Error::from_raw_os_error(errno))?;
+                if errno == EMFILE { write!(f, "; {}", files_hint()) } else { Ok(()) }
             }
             // Negative means an error number; a positive status is a code of InfiniBand and has no such words. And -1 is
             // what librdmacm gives when a call of its own failed while it fetched the event: no number, not EPERM.
@@ -25,6 +27,9 @@ impl fmt::Display for Words<'_> {
         }
     }
 }
+
+/// Linux' number for "too many open files".
+const EMFILE: i32 = 24;
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,10 @@ pub(crate) fn create(kind: PageKind, len: usize) -> Result<OwnedFd, CallError> {
     let fd = open(kind)?;
     let raw = fd.as_raw_fd();
     let size = size(len, "ftruncate")?;
+    // It counts as a file, and beyond the limit the call would end the process with SIGXFSZ.
+    if len as u64 > limit(libc::RLIMIT_FSIZE).rlim_cur {
+        return Err(CallError { call: "ftruncate", errno: Errno(libc::EFBIG) });
+    }
     // SAFETY: a call on our own descriptor that touches no memory of ours.
     check("ftruncate", || unsafe { libc::ftruncate(raw, size) })?;
     Ok(fd)
@@ -31,6 +35,14 @@ pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), CallError> {
     let seals = SEALS | libc::F_SEAL_SEAL;
     // SAFETY: as above.
     check("fcntl(F_ADD_SEALS)", || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
+}
+
+/// A limit of this process.
+pub(crate) fn limit(of: libc::__rlimit_resource_t) -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is ours and large enough.
+    unsafe { libc::getrlimit(of, &mut limit) };
+    limit
 }
 
 fn size(len: usize, call: &'static str) -> Result<libc::off_t, CallError> {

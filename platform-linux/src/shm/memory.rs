@@ -8,7 +8,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-use crate::mem::{Bytes, PageKind, Refused, memfd};
+use crate::mem::memfd::{self, limit};
+use crate::mem::{Bytes, PageKind, Refused};
 use crate::sys::os::{CallError, Errno, check};
 
 /// Memory of this process's making, readable and writable here. Unmapped on drop.
@@ -200,21 +201,31 @@ impl Drop for Map {
 pub(super) fn hint(cause: &CallError) -> String {
     match cause.errno {
         Errno(libc::EMFILE) => format!("; {}", files_hint()),
+        Errno(libc::EFBIG) => {
+            let limit = Bytes(limit(libc::RLIMIT_FSIZE).rlim_cur);
+            format!(
+                "; the limit of file sizes, which shared memory counts for, is {limit}, raise it with `ulimit -f unlimited`"
+            )
+        }
         Errno(libc::ENOMEM | libc::ENOSPC) => {
-            "; memory is short: fewer connections, a smaller depth or message size, or \
-            a higher memory limit of the container"
-                .to_owned()
+            let space = limit(libc::RLIMIT_AS).rlim_cur;
+            let space = match space {
+                libc::RLIM_INFINITY => String::new(),
+                bytes => format!(" (the limit of address space is {}: `ulimit -v unlimited`)", Bytes(bytes)),
+            };
+            format!(
+                "; memory is short: fewer connections, a smaller depth or message size, or a higher memory limit of the \
+                container or the process{space}"
+            )
         }
         Errno(libc::EINVAL) if cause.call == "fcntl(F_ADD_SEALS)" => "; this needs Linux 5.1".to_owned(),
         _ => String::new(),
     }
 }
 
-/// How to lift the limit of open files.
-pub(super) fn files_hint() -> String {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is ours and large enough.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+/// How to lift the limit of open files, to be put behind `EMFILE`.
+pub fn files_hint() -> String {
+    let limit = limit(libc::RLIMIT_NOFILE);
     format!("the limit of open files is {}, raise it with `ulimit -n` (up to {})", limit.rlim_cur, limit.rlim_max)
 }
 

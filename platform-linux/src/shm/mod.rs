@@ -78,7 +78,7 @@ pub use control::ShmControl;
 pub(crate) use engine::{engine_on, probe_segment};
 pub use fabric::ShmFabric;
 pub use listener::ListenError;
-pub use memory::ShareError;
+pub use memory::{ShareError, files_hint};
 pub use name::{Name, NameError};
 pub use options::{ControlError, SILENCE, ShmControlCounters, ShmControlOptions};
 pub use slot::INLINE_MAX;
