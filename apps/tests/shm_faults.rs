@@ -5,12 +5,14 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::fabric::{Fabric, alone, serve_at, shm_name};
-use common::{PATIENCE, Running, number, read_json, scratch};
+use common::{PATIENCE, Running, number, read_json, scratch, size};
 
 /// A peer's end is reported within this: the kernel tells it, so it takes no time of its own.
 const REPORT_LIMIT: Duration = Duration::from_millis(100);
-/// Kills in one test. The issue of the day is chance: each meets a burst at another place.
-const KILLS: usize = 10;
+/// Kills in one test, of either side: each meets a burst at another place.
+fn kills() -> usize {
+    size("SPINWIRE_SOAK_KILLS", 10) as usize
+}
 
 /// The middle one: a machine that is busy with something else may be late once or twice.
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -28,7 +30,7 @@ fn a_client_killed_in_a_burst_is_named_and_freed_and_the_next_one_connects_at_on
     let mut server = Fabric::Shm.server("--connections-max 1 --message-max 64k");
     let files = open_files(server.process.pid());
     let mut times = Vec::new();
-    for round in 0..KILLS {
+    for round in 0..kills() {
         let size = ["64", "4k", "64k"][round % 3];
         let mut client =
             Fabric::Shm.start_ping(&server.url, &format!("--depth 32 --size {size} --seconds 60 --warmup 1"));
@@ -43,6 +45,12 @@ fn a_client_killed_in_a_burst_is_named_and_freed_and_the_next_one_connects_at_on
         assert!(line.contains("left: the peer disconnected without a goodbye (process ended or killed)"), "{line}");
         drop(client);
     }
+    println!(
+        "soak: {} kills of clients of the command: reported after {:?}, {:?} at worst",
+        times.len(),
+        median(times.clone()),
+        times.iter().max()
+    );
     assert_eq!(open_files(server.process.pid()), files, "what belonged to the dead is released");
     let (ended, report) = Fabric::Shm.ping(&server.url, "--count 1000 --verify");
     ended.expect_code(0);
@@ -54,7 +62,7 @@ fn a_client_killed_in_a_burst_is_named_and_freed_and_the_next_one_connects_at_on
 #[test]
 fn a_client_names_the_server_that_was_killed_and_ends_with_1() {
     let mut times = Vec::new();
-    for round in 0..KILLS / 2 {
+    for round in 0..kills().div_ceil(2) {
         let server = Fabric::Shm.server("--message-max 64k");
         let pid = server.process.pid();
         let size = ["64", "64k"][round % 2];
@@ -75,20 +83,56 @@ fn a_client_names_the_server_that_was_killed_and_ends_with_1() {
         next.process.signal("INT");
         next.process.finish(PATIENCE).expect_code(0);
     }
+    println!(
+        "soak: {} kills of servers of the command: reported after {:?}, {:?} at worst",
+        times.len(),
+        median(times.clone()),
+        times.iter().max()
+    );
     assert!(median(times.clone()) < REPORT_LIMIT, "{times:?}");
 }
 
+fn stop_seconds(small: u64) -> u64 {
+    size("SPINWIRE_SOAK_STOP_SECONDS", small)
+}
+
+/// Stops a process, lets it go on after a while, and gives the while.
+fn pause(process: &Running, seconds: u64) -> Duration {
+    let pause = Duration::from_secs(seconds);
+    process.signal("STOP");
+    std::thread::sleep(pause);
+    process.signal("CONT");
+    pause
+}
+
 #[test]
-fn a_server_that_is_stopped_for_three_seconds_goes_on_as_if_nothing_had_been() {
+fn a_server_that_is_stopped_for_a_while_goes_on_as_if_nothing_had_been() {
     let server = Fabric::Shm.server("");
-    let mut client =
-        Fabric::Shm.start_ping(&server.url, "--depth 8 --seconds 5 --warmup 1 --verify --timeout 30s --quiet --json -");
+    let mut client = Fabric::Shm.start_ping(
+        &server.url,
+        &format!("--depth 8 --seconds {} --warmup 1 --verify --timeout 60s --quiet --json -", stop_seconds(3) + 2),
+    );
     std::thread::sleep(Duration::from_millis(500));
-    server.process.signal("STOP");
-    std::thread::sleep(Duration::from_secs(3));
-    server.process.signal("CONT");
+    let paused = pause(&server.process, stop_seconds(3));
     client.wait_for("\"result\": \"ok\"", PATIENCE);
     client.finish(PATIENCE).expect_code(0).expect("\"outstanding\": 0");
+    println!("soak: a server stood still for {paused:?}, and its connection lived on");
+    let ended = server.stop().expect("1 served, 0 refused").expect("closed by the peer");
+    assert!(ended.output.lines().count() < 30, "one line for what happened, no flood:\n{}", ended.output);
+}
+
+#[test]
+fn a_client_that_is_stopped_for_a_while_goes_on_as_if_nothing_had_been() {
+    let server = Fabric::Shm.server("");
+    let mut client = Fabric::Shm.start_ping(
+        &server.url,
+        &format!("--depth 8 --seconds {} --warmup 1 --verify --timeout 60s --quiet --json -", stop_seconds(2) + 2),
+    );
+    std::thread::sleep(Duration::from_millis(500));
+    let paused = pause(&client, stop_seconds(2));
+    client.wait_for("\"result\": \"ok\"", PATIENCE);
+    client.finish(PATIENCE).expect_code(0).expect("\"outstanding\": 0");
+    println!("soak: a client stood still for {paused:?}, and its connection lived on");
     let ended = server.stop().expect("1 served, 0 refused").expect("closed by the peer");
     assert!(ended.output.lines().count() < 30, "one line for what happened, no flood:\n{}", ended.output);
 }

@@ -3,14 +3,17 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::fabric::{Fabric, alone, cpu, shm_name};
-use common::{PATIENCE, Running, SPINWIRE, scratch};
+use common::fabric::{Fabric, alone, cpu, serve_at, shm_name};
+use common::{PATIENCE, Running, SPINWIRE, scratch, size};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::id::{ConnId, EndpointId};
@@ -156,7 +159,7 @@ impl Handler for Counter {
 
 #[test]
 fn a_peer_that_sends_a_thousand_messages_and_closes_at_once_loses_none() {
-    const ROUNDS: u32 = 100;
+    let rounds = size("SPINWIRE_SOAK_BURSTS", 100) as u32;
     let _turn = alone();
     let url = shm_name();
     let listening = AtomicBool::new(false);
@@ -169,53 +172,85 @@ fn a_peer_that_sends_a_thousand_messages_and_closes_at_once_loses_none() {
             let mut reactor = setup.start().unwrap();
             listening.store(true, Ordering::Release);
             let (mut counter, begun) = (Counter::default(), Instant::now());
-            let done = |counter: &Counter| counter.visits.len() == ROUNDS as usize || begun.elapsed() > PATIENCE;
+            let done = |counter: &Counter| counter.visits.len() == rounds as usize || begun.elapsed() > PATIENCE;
             reactor.run(&mut counter, done).unwrap();
             counter.visits
         });
         while !listening.load(Ordering::Acquire) && !counting.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let visitor = Visitor::new(ROUNDS, 1_000, false);
+        let visitor = Visitor::new(rounds, 1_000, false);
         let visitor = threads.spawn(|| visitor.run(&url, cpu(1), 16, Idle::Spin)).join().unwrap();
         assert!(visitor.ends.iter().all(|end| *end == CloseReason::Local), "{:?}", visitor.ends);
         let visits = counting.join().unwrap();
-        assert_eq!(visits.len(), ROUNDS as usize);
+        assert_eq!(visits.len(), rounds as usize);
         assert!(visits.iter().all(|visit| *visit == (1_000, CloseReason::Peer)), "{visits:?}");
+        println!("soak: {rounds} times a thousand messages and a close at once: all arrived");
     });
 }
 
-/// Open files, and kilobytes of memory (address space, resident), of a process.
-fn size_of(pid: u32) -> (usize, u64, u64) {
+/// What a process holds: open files, mappings of shared memory, and kilobytes of memory (address space, resident).
+fn size_of(pid: u32) -> (usize, usize, u64, u64) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let kib = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
-    (fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), kib("VmSize:"), kib("VmRSS:"))
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mappings = maps.lines().filter(|line| line.contains("memfd:")).count();
+    (fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), mappings, kib("VmSize:"), kib("VmRSS:"))
+}
+
+/// Names in a directory that could be ours.
+fn names_in(directory: &Path) -> BTreeSet<OsString> {
+    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    // Other tests make files of their own meanwhile.
+    names.filter(|name| name.to_string_lossy().contains("shm") || name.to_string_lossy().contains("memfd")).collect()
 }
 
 #[test]
-fn a_thousand_connections_one_after_the_other_leave_nothing_behind() {
-    let server = Fabric::Shm.server("--connections-max 4 --quiet");
+fn connections_one_after_the_other_leave_nothing_behind() {
+    let rounds = size("SPINWIRE_SOAK_ROUNDS", 1_000) as u32;
+    let _turn = alone();
+    let directory = scratch("rounds");
+    fs::create_dir(&directory).unwrap();
+    let url = format!("shm://{}/echo", directory.display());
+    let server = serve_at(&url, "--connections-max 4 --quiet");
     let pid = server.process.pid();
     let round = |count| {
-        let visit = || Visitor::new(count, 10, true).run(&server.url, cpu(1), 4, Idle::Spin);
+        let visit = || Visitor::new(count, 10, true).run(&url, cpu(1), 4, Idle::Spin);
         let visitor = std::thread::scope(|threads| threads.spawn(visit).join().unwrap());
         assert!(visitor.ends.iter().all(|end| *end == CloseReason::Local));
     };
+    let files = || [Path::new("/dev/shm"), Path::new("/tmp"), &directory].map(names_in);
     round(50);
     // The last disconnect may still be on its way.
     std::thread::sleep(Duration::from_millis(100));
-    let (own, its) = (size_of(std::process::id()), size_of(pid));
-    round(1_000);
-    std::thread::sleep(Duration::from_millis(100));
-    for (before, after) in [(own, size_of(std::process::id())), (its, size_of(pid))] {
-        assert_eq!(after.0, before.0, "open files");
-        // A page for each connection would be 4,000 kB; thread stacks of the test itself come and go.
-        assert!(after.1 < before.1 + 1_000 && after.2 < before.2 + 1_000, "{before:?} kB became {after:?} kB");
+    let (own, its, named) = (size_of(std::process::id()), size_of(pid), files());
+    let begun = Instant::now();
+    for done in (0..rounds).step_by(1_000) {
+        round(1_000.min(rounds - done));
+        if rounds > 1_000 {
+            eprintln!("soak: {} of {rounds} rounds after {:.1?}", done + 1_000.min(rounds - done), begun.elapsed());
+        }
     }
+    std::thread::sleep(Duration::from_millis(100));
+    let after = [size_of(std::process::id()), size_of(pid)];
+    println!(
+        "soak: {rounds} rounds in {:.1?}: client {own:?} became {:?}, server {its:?} became {:?} (open files, mappings, address space kB, resident kB)",
+        begun.elapsed(),
+        after[0],
+        after[1]
+    );
+    for (before, after) in [own, its].into_iter().zip(after) {
+        assert_eq!((after.0, after.1), (before.0, before.1), "open files, mappings");
+        // A page for each connection would be 4,000 kB or more; thread stacks of the test itself come and go.
+        assert!(after.2 < before.2 + 1_000 && after.3 < before.3 + 1_000, "{before:?} kB became {after:?} kB");
+    }
+    assert_eq!(files(), named, "files");
     server.stop();
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "the socket is gone with its server");
+    fs::remove_dir(&directory).unwrap();
 }
 
 /// Calls that a server or client makes from its first message to its last, by strace; `None` where there is none.

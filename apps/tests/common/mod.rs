@@ -52,6 +52,14 @@ pub fn port() -> u16 {
     (base + NEXT.fetch_add(1, Ordering::Relaxed)) as u16
 }
 
+/// How much of a long test is run: `small`, or what the environment says (see `ci/soak`).
+pub fn size(name: &str, small: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => small,
+    }
+}
+
 /// A path for a file of this test, in the directory cargo keeps for that.
 pub fn scratch(name: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
