@@ -48,7 +48,10 @@ mod conn;
 mod control;
 mod engine;
 mod fabric;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod handshake;
+mod hook;
 mod layout;
 mod link;
 mod listener;
@@ -70,6 +73,8 @@ mod wire;
 mod lending_tests;
 #[cfg(test)]
 mod memory_tests;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod tests;
 

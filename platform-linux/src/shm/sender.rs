@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
 use spinwire_core::id::WorkId;
 
+use super::hook::{self, Point};
 use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::receiver::Lie;
@@ -114,6 +115,7 @@ impl Sender {
             } else {
                 self.write_chunk(to, from, len);
                 self.publish(to, Body::Chunk, imm, consumed);
+                hook::reach(Point::Part);
                 self.progress == len
             };
             if whole {
@@ -128,6 +130,7 @@ impl Sender {
     #[inline]
     fn publish(&mut self, to: *mut u8, body: Body, imm: Option<u32>, consumed: u64) {
         let word = Word::new(self.geometry.phase(self.sent as u32), body, imm, consumed as u32);
+        hook::reach(if matches!(body, Body::Chunk) { Point::Chunk } else { Point::Word });
         // SAFETY: a slot of our own segment.
         unsafe { slot::store(to, word) };
         self.sent += 1;

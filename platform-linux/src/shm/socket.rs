@@ -152,6 +152,39 @@ impl Socket {
     }
 }
 
+/// What only a hostile peer does.
+#[cfg(any(test, fuzzing))]
+impl Socket {
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
+    /// Sends a packet with any number of descriptors.
+    pub(super) fn send_any(&self, packet: &[u8], fds: &[libc::c_int]) -> Result<(), CallError> {
+        let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+        let bytes = size_of_val(fds) as u32;
+        // SAFETY: plain arithmetic.
+        let mut control = vec![0_u64; unsafe { libc::CMSG_SPACE(bytes) } as usize / 8];
+        let mut message = header(&mut part);
+        if !fds.is_empty() {
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = control.len() * 8;
+            // SAFETY: the buffer is aligned for a header and has room for all of `fds`.
+            unsafe {
+                let first = libc::CMSG_FIRSTHDR(&raw const message);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+                let data = libc::CMSG_DATA(first).cast::<libc::c_int>();
+                fds.as_ptr().copy_to_nonoverlapping(data, fds.len());
+            }
+        }
+        // SAFETY: `message` describes `packet` and `control`, which outlive the call.
+        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        if sent < 0 { Err(CallError { call: "sendmsg", errno: Errno::last() }) } else { Ok(()) }
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
