@@ -34,7 +34,7 @@ use crate::config::Config;
 use crate::fabric::{Batch, Control, Fabric};
 use crate::pool::Pool;
 use crate::stats::Stats;
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
 
 /// Connection events handled in one turn. Each may make or destroy a queue pair, which takes milliseconds on some
 /// devices: more in one turn would starve the data path.
@@ -164,7 +164,7 @@ impl<'m, C: Control> Engine<'m, C> {
         let core = &mut self.core;
         assert!(now >= core.now, "time went backwards between two turns");
         if self.worked {
-            core.stats.turned(core.now, Nanos::new(now.as_nanos() - core.now.as_nanos()));
+            core.stats.turned(core.now, now.since(core.now));
             (self.worked, self.behind, self.releases) = (false, false, 0);
         }
         core.now = now;
