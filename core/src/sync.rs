@@ -36,6 +36,58 @@ pub struct Slot<T>(MaybeUninit<T>);
 #[cfg(loom)]
 pub struct Slot<T>(loom::cell::UnsafeCell<MaybeUninit<T>>);
 
+/// What a cache line that is asked for ahead of time is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// To be read: the line is shared.
+    Read,
+    /// To be written: the line is taken away from other cores.
+    Write,
+}
+
+/// How much [`prefetch`] asks for: enough that a line is there when its turn comes, and few enough lines to be under way
+/// at the same time.
+pub(crate) const PREFETCH_BYTES: usize = 1024;
+
+/// Asks for the cache lines of [`PREFETCH_BYTES`] bytes from `start` on to be brought to this core, and waits for nothing.
+/// Only a hint: any address will do, and on other processors than x86-64 it is nothing.
+#[inline(always)]
+pub(crate) fn prefetch<T>(start: *const T, what: Prefetch) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    macro_rules! lines {
+        ($line:literal) => {
+            // SAFETY: a prefetch changes no memory or register and faults at no address.
+            unsafe {
+                core::arch::asm!(
+                    concat!($line, "+0]"), concat!($line, "+64]"), concat!($line, "+128]"), concat!($line, "+192]"), concat!($line, "+256]"), concat!($line, "+320]"), concat!($line, "+384]"), concat!($line, "+448]"), concat!($line, "+512]"), concat!($line, "+576]"), concat!($line, "+640]"), concat!($line, "+704]"), concat!($line, "+768]"), concat!($line, "+832]"), concat!($line, "+896]"), concat!($line, "+960]"),
+                    in(reg) start,
+                    options(readonly, nostack, preserves_flags),
+                )
+            }
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    match what {
+        Prefetch::Read => lines!("prefetcht0 [{0}"),
+        Prefetch::Write => lines!("prefetchw [{0}"),
+    }
+    #[cfg(any(miri, loom, not(target_arch = "x86_64")))]
+    let _ = (start, what);
+}
+
+/// As [`prefetch`] for writing, but of the one line that is [`PREFETCH_BYTES`] after `start`.
+#[inline(always)]
+pub(crate) fn prefetch_line_for_write<T>(start: *const T) {
+    let line = start.cast::<u8>().wrapping_add(PREFETCH_BYTES);
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: a prefetch changes no memory or register and faults at no address.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(any(miri, loom, not(target_arch = "x86_64")))]
+    let _ = line;
+}
+
 #[cfg(not(loom))]
 impl<T> Slot<T> {
     /// An empty slot.
@@ -69,32 +121,29 @@ impl<T> Slot<T> {
 
     /// Puts a copy of each item into the slot beside it: one copy of memory.
     ///
-    /// # Panics
-    /// If the lengths differ.
+    /// # Safety
+    /// There are as many slots as items.
     #[inline(always)]
-    pub(crate) fn write_all(slots: &mut [Slot<T>], items: &[T])
+    pub(crate) unsafe fn write_all(slots: &mut [Slot<T>], items: &[T])
     where
         T: Copy,
     {
-        assert!(slots.len() == items.len());
-        // SAFETY: both are `items.len()` long, a slot is laid out as its item is, and an exclusive borrow overlaps
-        // nothing.
+        debug_assert!(slots.len() == items.len());
+        // SAFETY: both are as long as the caller says, a slot is laid out as its item is, and an exclusive borrow
+        // overlaps nothing.
         unsafe { core::ptr::copy_nonoverlapping(items.as_ptr(), slots.as_mut_ptr().cast(), items.len()) };
     }
 
     /// Moves the item of each slot to the place beside it: one copy of memory.
     ///
     /// # Safety
-    /// As [`take`](Self::take), for all of them.
-    ///
-    /// # Panics
-    /// If the lengths differ.
+    /// As [`take`](Self::take), for all of them; there are as many slots as items.
     #[inline(always)]
     pub(crate) unsafe fn take_all(slots: &mut [Slot<T>], items: &mut [T])
     where
         T: Copy,
     {
-        assert!(slots.len() == items.len());
+        debug_assert!(slots.len() == items.len());
         // SAFETY: as in `write_all`; the caller says that the slots are full.
         unsafe { core::ptr::copy_nonoverlapping(slots.as_ptr().cast(), items.as_mut_ptr(), items.len()) };
     }
@@ -126,7 +175,10 @@ impl<T> Slot<T> {
     }
 
     /// Puts a copy of each item into the slot beside it.
-    pub(crate) fn write_all(slots: &mut [Slot<T>], items: &[T])
+    ///
+    /// # Safety
+    /// There are as many slots as items.
+    pub(crate) unsafe fn write_all(slots: &mut [Slot<T>], items: &[T])
     where
         T: Copy,
     {
@@ -137,7 +189,7 @@ impl<T> Slot<T> {
     /// Moves the item of each slot to the place beside it.
     ///
     /// # Safety
-    /// As [`take`](Self::take), for all of them.
+    /// As [`take`](Self::take), for all of them; there are as many slots as items.
     pub(crate) unsafe fn take_all(slots: &mut [Slot<T>], items: &mut [T])
     where
         T: Copy,

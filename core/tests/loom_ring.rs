@@ -1,113 +1,15 @@
 //! Rings of every kind under the model checker: every order of steps, and every value the memory model lets a load
 //! return.
 //!
-//! In memory of the program, items are loom `Arc`s, so an item that is lost, leaked or dropped twice fails the model, and
-//! slots are loom cells, so two threads in one slot fail it too. In shared memory items are numbers, and every access is
-//! an atomic that loom sees. All counters pass their wrap on the way.
+//! What an item and a slot are: see `common/loom_kinds.rs`.
 #![cfg(loom)]
 
-use loom::sync::Arc;
-use loom::sync::atomic::AtomicU64;
+#[path = "common/loom_kinds.rs"]
+mod kinds;
+
+use kinds::{Batch, Kind, Latency, SharedBatch, SharedLatency, check, pop_all, push};
 use loom::thread;
-use spinwire_core::ring::{
-    Consumer, Header, Lanes, Local, Memory, PopError, Producer, PushError, batch, latency, shared,
-};
-
-type Item = Arc<u64>;
-
-/// One kind of ring: its memory, and items that carry a number.
-trait Kind {
-    type M: Memory<Item = Self::Item> + Send + 'static;
-    type Item: Send + 'static;
-    fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>);
-    fn item(number: u64) -> Self::Item;
-    fn number(item: Self::Item) -> u64;
-}
-
-enum Latency {}
-enum Batch {}
-enum SharedLatency {}
-enum SharedBatch {}
-
-macro_rules! kind {
-    ($kind:ident, $layout:ident, $memory:ty) => {
-        impl Kind for $kind {
-            type M = $memory;
-            type Item = Item;
-            fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
-                let slots = leak((0..capacity).map(|_| $layout::Slot::new()).collect::<Box<[_]>>());
-                $layout::split_starting_at(header, slots, u64::MAX).unwrap()
-            }
-            fn item(number: u64) -> Item {
-                Arc::new(number)
-            }
-            fn number(item: Item) -> u64 {
-                *item
-            }
-        }
-    };
-    ($kind:ident, shared $layout:ident, $memory:ty) => {
-        impl Kind for $kind {
-            type M = $memory;
-            type Item = u64;
-            fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
-                let words = leak((0..2 * capacity).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>());
-                let region = shared::Region::of(header, words);
-                shared::$layout::prepare::<u64>(region, capacity, u64::MAX).unwrap();
-                (
-                    shared::$layout::attach_producer_at(region, capacity, u64::MAX).unwrap(),
-                    shared::$layout::attach_consumer_at(region, capacity, u64::MAX).unwrap(),
-                )
-            }
-            fn item(number: u64) -> u64 {
-                number
-            }
-            fn number(item: u64) -> u64 {
-                item
-            }
-        }
-    };
-}
-
-kind!(Latency, latency, Local<'static, latency::Slot<Item>>);
-kind!(Batch, batch, Local<'static, batch::Slot<Item>>);
-kind!(SharedLatency, shared latency, shared::Words<'static, u64, true>);
-kind!(SharedBatch, shared batch, shared::Words<'static, u64, false>);
-
-/// Memory that outlives the halves. It is small, and never freed: loom forgets its atomics after each order of steps.
-fn leak<T: ?Sized>(memory: Box<T>) -> &'static mut T {
-    Box::leak(memory)
-}
-
-/// Runs `producing` and `consuming` in two threads with a half each, in every order.
-fn check<K: Kind + 'static>(capacity: usize, producing: fn(Producer<K::M>), consuming: fn(Consumer<K::M>)) {
-    loom::model(move || {
-        let (producer, consumer) = K::ring(leak(Box::new(Header::new())), capacity);
-        let thread = thread::spawn(move || producing(producer));
-        consuming(consumer);
-        thread.join().unwrap();
-    });
-}
-
-fn push<K: Kind>(producer: &mut Producer<K::M>, number: u64) {
-    let mut item = K::item(number);
-    while let Err(error) = producer.push(item) {
-        item = error.into_item();
-        thread::yield_now();
-    }
-}
-
-/// Pops until the ring is closed and says what came.
-fn pop_all<K: Kind>(mut consumer: Consumer<K::M>) -> Vec<u64> {
-    let mut items = Vec::new();
-    loop {
-        match consumer.pop() {
-            Ok(item) => items.push(K::number(item)),
-            Err(PopError::Empty) => thread::yield_now(),
-            Err(_) => return items,
-        }
-    }
-}
+use spinwire_core::ring::PushError;
 
 fn the_last_item_comes_before_closed<K: Kind + 'static>() {
     check::<K>(2, |mut producer| push::<K>(&mut producer, 7), |consumer| assert_eq!(pop_all::<K>(consumer), [7]));
@@ -282,39 +184,11 @@ fn a_consumer_that_leaves_is_seen_by_a_full_producer<K: Kind + 'static>() {
     );
 }
 
-/// Two producers and the consumer, which polls once beside them and takes the rest when they are gone.
-fn lanes_lose_nothing<K: Kind + 'static>(by_poll: bool) {
-    loom::model(move || {
-        let rings = [0, 10].map(|first| (first, K::ring(leak(Box::new(Header::new())), 1)));
-        let (mut lanes, mut threads) = (Lanes::<K::M, 2>::new(), Vec::new());
-        for (first, (mut producer, consumer)) in rings {
-            assert!(lanes.add(consumer).is_ok());
-            threads.push(thread::spawn(move || assert!(producer.push(K::item(first)).is_ok())));
-        }
-        let mut items = [None; 2];
-        let mut poll = |lanes: &mut Lanes<K::M, 2>| {
-            let mut take = |lane: usize, item| assert!(items[lane].replace(K::number(item)).is_none());
-            match by_poll {
-                true => assert!(lanes.poll(2, take).is_ok()),
-                false => drop(lanes.pop().map(|(lane, item)| take(lane, item))),
-            }
-        };
-        poll(&mut lanes);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        while lanes.open() > 0 {
-            poll(&mut lanes);
-        }
-        assert_eq!(items, [Some(0), Some(10)]);
-    });
-}
-
 /// One test for each kind and each of the above.
 macro_rules! tests {
     ($($module:ident: $kind:ident),*: $tests:tt) => { $(mod $module { use super::*; tests!(@ $kind $tests); })* };
     (@ $kind:ident [$($test:ident),* $(,)?]) => {
         $(#[test] fn $test() { super::$test::<$kind>(); })*
-        #[test] fn lanes_popped_one_by_one_lose_nothing() { lanes_lose_nothing::<$kind>(false); }
-        #[test] fn lanes_polled_lose_nothing() { lanes_lose_nothing::<$kind>(true); }
     };
 }
 

@@ -5,9 +5,10 @@ use core::ptr::NonNull;
 
 use super::header::Header;
 use super::index::Capacity;
-use super::memory::{Memory, indexed};
+use super::memory::{Memory, ahead, indexed};
 use super::{Local, PeerFault, RingError};
 pub use crate::sync::Slot;
+use crate::sync::{Prefetch, prefetch, prefetch_line_for_write};
 
 /// The half that pushes.
 pub type Producer<'m, T> = super::Producer<Local<'m, Slot<T>>>;
@@ -65,6 +66,7 @@ impl<T> Memory for Local<'_, Slot<T>> {
     type Item = T;
     type Fault = Infallible;
 
+    const AHEAD: u64 = ahead(size_of::<Slot<T>>());
     const REMEMBERS: bool = true;
 
     #[inline(always)]
@@ -81,6 +83,9 @@ impl<T> Memory for Local<'_, Slot<T>> {
     unsafe fn write(&self, number: u64, item: T) {
         // SAFETY: the slot is inside the memory, and the caller's.
         unsafe { self.slot(number).as_mut() }.write(item);
+        if size_of::<T>() >= 64 {
+            prefetch_line_for_write(self.slot(number).as_ptr());
+        }
     }
 
     #[inline(always)]
@@ -95,12 +100,13 @@ impl<T> Memory for Local<'_, Slot<T>> {
     where
         T: Copy,
     {
-        // SAFETY: all slots are the caller's.
-        let (first, second) = unsafe { self.slices(number, items.len()) };
-        let (to_first, to_second) = items.split_at(first.len());
-        Slot::write_all(first, to_first);
-        if !second.is_empty() {
-            Slot::write_all(second, to_second);
+        // SAFETY: all slots are the caller's, and the two parts are as long together as `items`.
+        unsafe {
+            let (first, second) = self.slices(number, items.len());
+            Slot::write_all(first, items.get_unchecked(..first.len()));
+            if !second.is_empty() {
+                Slot::write_all(second, items.get_unchecked(first.len()..));
+            }
         }
     }
 
@@ -109,13 +115,12 @@ impl<T> Memory for Local<'_, Slot<T>> {
     where
         T: Copy,
     {
-        // SAFETY: all slots are the caller's, full, and taken once.
+        // SAFETY: as in `write_all`; all slots are full, and taken once.
         unsafe {
             let (first, second) = self.slices(number, items.len());
-            let (to_first, to_second) = items.split_at_mut(first.len());
-            Slot::take_all(first, to_first);
+            Slot::take_all(first, items.get_unchecked_mut(..first.len()));
             if !second.is_empty() {
-                Slot::take_all(second, to_second);
+                Slot::take_all(second, items.get_unchecked_mut(first.len()..));
             }
         }
     }
@@ -131,8 +136,13 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    fn is_there(&self, number: u64) -> bool {
-        indexed::is_there(self.header, number)
+    unsafe fn take_if_there(&self, _number: u64) -> Option<T> {
+        None
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, number: u64, what: Prefetch) {
+        prefetch(self.slot(number).as_ptr(), what);
     }
 
     fn blame(fault: PeerFault) -> Infallible {

@@ -5,7 +5,7 @@ use core::fmt;
 use super::header::{CONSUMER, PRODUCER};
 use super::producer::drop_items;
 use super::{Drain, Memory, PopError};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, Prefetch};
 
 /// The half that pops. `Send` when the items are, never shared between threads. Dropping it closes the ring.
 ///
@@ -16,6 +16,8 @@ use crate::sync::Ordering;
 /// fn shared_between_threads<T: Sync>() {}
 /// shared_between_threads::<spinwire_core::ring::batch::Consumer<'static, u32>>();
 /// ```
+// Aligned, so that two halves side by side in memory, which two threads use, share no cache line.
+#[repr(align(128))]
 pub struct Consumer<M: Memory> {
     pub(super) memory: M,
     /// Own index, exact: items ever popped.
@@ -23,10 +25,15 @@ pub struct Consumer<M: Memory> {
     /// Items before this number are ready: the producer's index as last seen (maybe old, never ahead). Only kept where
     /// a look [is worth remembering](Memory::REMEMBERS).
     seen: u64,
-    /// When `head` reaches this, slots are given back: `lazy` after what the producer knows of `head`.
-    give_back_at: u64,
+    /// What the producer knows of `head`: slots before this number were given back.
+    given_back: u64,
+    /// The next item number that takes more than the least: at most `lazy` from `given_back`, and at most
+    /// [`Memory::AHEAD`] from where `head` was then.
+    check: u64,
     /// How many popped items the producer need not know of: [`Capacity::lazy`](super::index::Capacity::lazy).
     lazy: u64,
+    /// Whether nothing was found at some look since the last check.
+    dry: bool,
     /// What the producer did wrong. Once it is set, nothing is ready any more.
     fault: Option<M::Fault>,
 }
@@ -35,7 +42,8 @@ impl<M: Memory> Consumer<M> {
     /// `memory` is for this half alone and its ring starts, empty, with item `start`.
     pub(super) fn new(memory: M, start: u64) -> Self {
         let lazy = memory.capacity().lazy();
-        Consumer { memory, head: start, seen: start, give_back_at: start.wrapping_add(lazy), lazy, fault: None }
+        let check = start.wrapping_add(lazy.min(M::AHEAD));
+        Consumer { memory, head: start, seen: start, given_back: start, check, lazy, dry: true, fault: None }
     }
 
     /// Takes the oldest item. Never waits: a few instructions, plus one fetch of a cache line that the producer wrote
@@ -48,16 +56,24 @@ impl<M: Memory> Consumer<M> {
     pub fn pop(&mut self) -> Result<M::Item, PopError<M::Fault>> {
         // Copies that stay in registers: nothing may be remembered of `self` across an acquiring load.
         let (memory, head) = (self.memory, self.head);
-        let ready = if M::REMEMBERS { self.ready_for(1) > 0 } else { self.fault.is_none() && memory.is_there(head) };
-        if !ready {
-            return self.pop_slowly();
-        }
-        // SAFETY: an item is ready, so it was written before it was announced, and we have seen that. The slot is ours
-        // until H1 in `publish`, and `head` moves on, so it is taken once.
-        let item = unsafe { memory.take(head) };
+        let item = if M::REMEMBERS {
+            if self.ready_for(1) == 0 {
+                return self.pop_slowly();
+            }
+            // SAFETY: an item is ready, so it was written before it was announced, and we have seen that. The slot is
+            // ours until H1 in `give_back`, and `head` moves on, so it is taken once.
+            unsafe { memory.take(head) }
+        } else {
+            // After a fault nothing is there any more, whatever the peer says.
+            // SAFETY: `head` is the next one, and moves on.
+            match if self.fault.is_none() { unsafe { memory.take_if_there(head) } } else { None } {
+                Some(item) => item,
+                None => return self.pop_slowly(),
+            }
+        };
         self.head = head.wrapping_add(1);
-        if self.head == self.give_back_at {
-            self.publish();
+        if self.head == self.check {
+            self.pass();
         }
         Ok(item)
     }
@@ -78,7 +94,13 @@ impl<M: Memory> Consumer<M> {
     where
         M::Item: Copy,
     {
-        self.drain(items.len()).copy_to(items)
+        let wanted = (items.len() as u64).min(self.memory.capacity().get());
+        let count = self.ready_for(wanted).min(wanted) as usize;
+        // SAFETY: these items are ready, and `head` steps over all of them; `count` is at most the length.
+        unsafe { self.memory.take_all(self.head, items.get_unchecked_mut(..count)) };
+        self.head = self.head.wrapping_add(count as u64);
+        self.popped();
+        count
     }
 
     /// Items ready, `0..=capacity`. At least so many pops will succeed. Cost: one load of the producer's cache line in
@@ -112,26 +134,39 @@ impl<M: Memory> Consumer<M> {
     /// this; see "Giving back" in the [module's docs](super).
     #[inline]
     pub fn give_back(&mut self) {
-        if self.give_back_at != self.head.wrapping_add(self.lazy) {
-            self.publish();
+        if self.given_back != self.head {
+            self.given_back = self.head;
+            self.check = self.head.wrapping_add(self.lazy.min(M::AHEAD));
+            // H1, pairs with H2: the items are out before the index says so.
+            self.memory.header().head.0.store(self.head, Ordering::Release);
         }
     }
 
+    /// Does what is due after some items were popped.
     #[inline(always)]
-    fn publish(&mut self) {
-        self.give_back_at = self.head.wrapping_add(self.lazy);
-        // H1, pairs with H2: the items are out before the index says so.
-        self.memory.header().head.0.store(self.head, Ordering::Release);
+    pub(super) fn popped(&mut self) {
+        // At `check` or, as wrapping numbers go, past it.
+        if self.check.wrapping_sub(self.head).wrapping_sub(1) >= self.lazy.min(M::AHEAD) {
+            self.pass();
+        }
     }
 
-    /// Gives slots back once they are worth a store.
-    #[inline(always)]
-    pub(super) fn give_back_lazily(&mut self) {
-        let since = self.give_back_at.wrapping_sub(self.head);
-        // Zero or, as wrapping numbers go, below.
-        if since.wrapping_sub(1) >= self.lazy {
-            self.publish();
+    /// Every so many items: gives slots back if they are worth a store, and fetches slots ahead.
+    #[inline(never)]
+    fn pass(&mut self) {
+        let kept = self.head.wrapping_sub(self.given_back);
+        if kept >= self.lazy {
+            self.give_back();
+        } else {
+            self.check = self.head.wrapping_add(M::AHEAD.min(self.lazy - kept));
         }
+        // Only what was written: a line that the producer is about to write would be taken from it. A stamp does not say
+        // how far that is, but the producer is well ahead if nothing ran dry since the last check.
+        let written = if M::REMEMBERS { self.seen.wrapping_sub(self.head) >= 2 * M::AHEAD } else { !self.dry };
+        if written {
+            self.memory.prefetch(self.head.wrapping_add(M::AHEAD), Prefetch::Read);
+        }
+        self.dry = false;
     }
 
     /// Items ready as last seen, looked up afresh if they are fewer than `wanted`, which is at most the capacity.
@@ -152,6 +187,7 @@ impl<M: Memory> Consumer<M> {
                     self.seen = self.head.wrapping_add(ready);
                 }
                 if ready == 0 {
+                    self.dry = true;
                     self.give_back();
                 }
                 ready
@@ -185,7 +221,7 @@ impl<M: Memory> Consumer<M> {
         if self.ready_for(1) > 0 {
             // SAFETY: it is ready after all.
             let item = unsafe { self.take_next() };
-            self.give_back_lazily();
+            self.popped();
             return Ok(item);
         }
         Err(match self.fault {
@@ -218,7 +254,7 @@ impl<M: Memory> fmt::Debug for Consumer<M> {
         f.debug_struct("Consumer")
             .field("head", &self.head)
             .field("seen", &self.seen)
-            .field("give_back_at", &self.give_back_at)
+            .field("given_back", &self.given_back)
             .finish_non_exhaustive()
     }
 }

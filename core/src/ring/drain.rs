@@ -16,20 +16,6 @@ impl<'c, M: Memory> Drain<'c, M> {
     pub(super) fn new(consumer: &'c mut Consumer<M>, count: usize) -> Self {
         Drain { consumer, left: count }
     }
-
-    /// Moves items to the start of `items` until one of the two ends, and returns how many.
-    #[inline(always)]
-    pub(super) fn copy_to(mut self, items: &mut [M::Item]) -> usize
-    where
-        M::Item: Copy,
-    {
-        let count = self.left.min(items.len());
-        // SAFETY: `new` was told that these items are ready, and `head` steps over all of them.
-        unsafe { self.consumer.memory.take_all(self.consumer.head, &mut items[..count]) };
-        self.consumer.head = self.consumer.head.wrapping_add(count as u64);
-        self.left -= count;
-        count
-    }
 }
 
 impl<M: Memory> Iterator for Drain<'_, M> {
@@ -52,7 +38,7 @@ impl<M: Memory> ExactSizeIterator for Drain<'_, M> {}
 impl<M: Memory> Drop for Drain<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.consumer.give_back_lazily();
+        self.consumer.popped();
     }
 }
 

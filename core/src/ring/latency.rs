@@ -5,9 +5,9 @@ use core::convert::Infallible;
 
 use super::header::Header;
 use super::index::Capacity;
-use super::memory::{Memory, stamped};
+use super::memory::{Memory, ahead, stamped};
 use super::{Local, PeerFault, RingError};
-use crate::sync::{self, AtomicU64};
+use crate::sync::{self, AtomicU64, Ordering, Prefetch, prefetch};
 
 /// Room for one item of the latency layout, with the stamp that says which one is in it.
 ///
@@ -106,6 +106,7 @@ impl<T> Memory for Local<'_, Slot<T>> {
     type Item = T;
     type Fault = Infallible;
 
+    const AHEAD: u64 = ahead(size_of::<Slot<T>>());
     const REMEMBERS: bool = false;
 
     #[inline(always)]
@@ -141,8 +142,18 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    fn is_there(&self, number: u64) -> bool {
-        stamped::is_there(|number| self.stamp(number), number)
+    unsafe fn take_if_there(&self, number: u64) -> Option<T> {
+        let slot = self.slot(number).as_ptr();
+        // SAFETY: the slot is inside the memory, and stamps are only ever used by shared reference.
+        // S2, pairs with S1.
+        let there = unsafe { (*slot).stamp.load(Ordering::Acquire) } == number.wrapping_add(1);
+        // SAFETY: the item is there, so it is the caller's, who takes it once.
+        there.then(|| unsafe { (*slot).item.take() })
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, number: u64, what: Prefetch) {
+        prefetch(self.slot(number).as_ptr(), what);
     }
 
     fn blame(fault: PeerFault) -> Infallible {

@@ -3,7 +3,7 @@
 use super::PeerFault;
 use super::header::Header;
 use super::index::Capacity;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, PREFETCH_BYTES, Prefetch};
 
 /// The memory of a ring as a half sees it: where items are put, how they are announced, and whether the other half is
 /// believed. There are four, two layouts each for [own memory](super::Local) and [shared memory](super::shared::Words).
@@ -81,13 +81,30 @@ pub trait Memory: Sealed + Copy {
     #[doc(hidden)]
     fn look(&self, head: u64, wanted: u64) -> Result<u64, PeerFault>;
 
-    /// Whether item `number`, the next to be popped, is ready. Asked where looks are not remembered.
+    /// Takes item `number`, if it is there. Asked where looks are not remembered.
+    ///
+    /// # Safety
+    /// The item is the next one to be popped, and is popped if it is returned.
     #[doc(hidden)]
-    fn is_there(&self, number: u64) -> bool;
+    unsafe fn take_if_there(&self, number: u64) -> Option<Self::Item>;
+
+    /// Slots that are fetched ahead of time together: [`PREFETCH_BYTES`] bytes of them, and a power of two.
+    #[doc(hidden)]
+    const AHEAD: u64;
+
+    /// Fetches [`AHEAD`](Self::AHEAD) slots from that of item `number` on. Only a hint, so it may go over the end of
+    /// the memory.
+    #[doc(hidden)]
+    fn prefetch(&self, number: u64, what: Prefetch);
 
     /// What is said of a peer that broke the rules.
     #[doc(hidden)]
     fn blame(fault: PeerFault) -> Self::Fault;
+}
+
+/// How many slots of `bytes` bytes are fetched together.
+pub(super) const fn ahead(bytes: usize) -> u64 {
+    if bytes == 0 || bytes >= PREFETCH_BYTES { 1 } else { 1 << (PREFETCH_BYTES / bytes).ilog2() }
 }
 
 /// Only this crate's memories are [`Memory`].
@@ -109,12 +126,6 @@ pub(super) mod indexed {
         let tail = header.tail.0.load(Ordering::Acquire);
         capacity.used(head, tail)
     }
-
-    #[inline(always)]
-    pub(in super::super) fn is_there(header: &Header, number: u64) -> bool {
-        // T2.
-        header.tail.0.load(Ordering::Acquire) != number
-    }
 }
 
 /// The latency layout: a stamp in each slot says which item is in it. Item `n` has stamp `n + 1`, so it differs from the
@@ -133,12 +144,6 @@ pub(super) mod stamped {
             // S1, pairs with S2: this item and all behind it are written before the stamp says so.
             stamp(number).store(number.wrapping_add(1), Ordering::Release);
         }
-    }
-
-    #[inline(always)]
-    pub(in super::super) fn is_there<'a>(stamp: impl Fn(u64) -> &'a AtomicU64, number: u64) -> bool {
-        // S2, pairs with S1.
-        stamp(number).load(Ordering::Acquire) == number.wrapping_add(1)
     }
 
     #[inline(always)]

@@ -56,6 +56,13 @@
 //! is free, but only to a producer whose consumer has not looked again since. Rings of up to eight slots give back at
 //! once.
 //!
+//! # Fetching ahead
+//!
+//! A line that the other core has takes some 60 ns to come. A half with much to do asks for slots a kilobyte ahead, once for
+//! as many items as that is: the producer, to write them, and the consumer, unless the ring ran dry lately, for then it
+//! would take lines away from the producer that is about to write them. Items of a line or more are asked for one by one.
+//! These are hints, and do nothing on other processors than x86-64.
+//!
 //! # Ordering
 //!
 //! | name | access | pairs with | and so |

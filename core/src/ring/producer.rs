@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::header::{CONSUMER, PRODUCER};
 use super::{Memory, PushError, Reserve};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, Prefetch};
 
 /// The half that pushes. `Send` when the items are, never shared between threads. Dropping it closes the ring.
 ///
@@ -15,6 +15,8 @@ use crate::sync::Ordering;
 /// fn shared_between_threads<T: Sync>() {}
 /// shared_between_threads::<spinwire_core::ring::batch::Producer<'static, u32>>();
 /// ```
+// Aligned, so that two halves side by side in memory, which two threads use, share no cache line.
+#[repr(align(128))]
 pub struct Producer<M: Memory> {
     pub(super) memory: M,
     /// Own index, exact: items ever pushed.
@@ -22,6 +24,8 @@ pub struct Producer<M: Memory> {
     /// The first item number there was no room for when last looked: the consumer's index as last seen (maybe old,
     /// never ahead of the true one) plus the capacity.
     limit: u64,
+    /// The next item number that takes more than the least: at most `limit`, and at most [`Memory::AHEAD`] from `tail`.
+    check: u64,
     /// What the consumer did wrong. Once it is set, there is no room any more.
     fault: Option<M::Fault>,
 }
@@ -30,7 +34,7 @@ impl<M: Memory> Producer<M> {
     /// `memory` is for this half alone and its ring starts, empty, with item `start`.
     pub(super) fn new(memory: M, start: u64) -> Self {
         let limit = start.wrapping_add(memory.capacity().get());
-        Producer { memory, tail: start, limit, fault: None }
+        Producer { memory, tail: start, limit, check: start, fault: None }
     }
 
     /// Appends `item`. Never waits: a few instructions, plus one fetch of the consumer's cache line when the ring
@@ -42,13 +46,15 @@ impl<M: Memory> Producer<M> {
     /// ask [`is_closed`](Self::is_closed) to know earlier.
     #[inline(always)]
     pub fn push(&mut self, item: M::Item) -> Result<(), PushError<M::Item, M::Fault>> {
-        if self.free_for(1) == 0 {
+        if self.tail == self.check && !self.pass() {
             return Err(self.refuse(item));
         }
         // SAFETY: one slot is free, so item number `tail` has its slot to itself: the consumer emptied it before H1,
         // seen by our H2, and does not look at it again before it is announced.
         unsafe { self.memory.write(self.tail, item) };
-        self.announce(1);
+        let tail = self.tail;
+        self.tail = tail.wrapping_add(1);
+        self.memory.announce(tail, 1);
         Ok(())
     }
 
@@ -65,9 +71,11 @@ impl<M: Memory> Producer<M> {
     where
         M::Item: Copy,
     {
-        let mut reserve = self.reserve(items.len());
-        reserve.extend_from_slice(items);
-        reserve.commit()
+        let count = self.free_for(items.len() as u64).min(items.len() as u64) as usize;
+        // SAFETY: these slots are free, as seen by H2, and not announced yet; `count` is at most the length.
+        unsafe { self.memory.write_all(self.tail, items.get_unchecked(..count)) };
+        self.announce(count);
+        count
     }
 
     /// Free slots, `0..=capacity`. At least so many pushes will succeed. Reads the consumer's cache line.
@@ -109,6 +117,8 @@ impl<M: Memory> Producer<M> {
         // H2, pairs with H1: slots before this index are empty.
         let head = self.memory.header().head.0.load(Ordering::Acquire);
         let capacity = self.memory.capacity();
+        // A peer's index may go back, and `limit` with it; `check` must not stay above.
+        self.check = self.tail;
         match capacity.used(head, self.tail) {
             Ok(used) => {
                 self.limit = head.wrapping_add(capacity.get());
@@ -128,6 +138,21 @@ impl<M: Memory> Producer<M> {
         let tail = self.tail;
         self.tail = tail.wrapping_add(count as u64);
         self.memory.announce(tail, count as u64);
+        // At `check` or, as wrapping numbers go, past it.
+        if self.check.wrapping_sub(self.tail).wrapping_sub(1) >= M::AHEAD {
+            self.pass();
+        }
+    }
+
+    /// Every so many items: makes sure that there is room for one more, and fetches slots ahead. `false`: there is none.
+    #[inline(never)]
+    fn pass(&mut self) -> bool {
+        let free = self.free_for(1);
+        self.check = self.tail.wrapping_add(free.min(M::AHEAD));
+        if free > M::AHEAD {
+            self.memory.prefetch(self.tail.wrapping_add(M::AHEAD), Prefetch::Write);
+        }
+        free > 0
     }
 
     #[inline(never)]

@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use super::super::PeerFault;
 use super::super::header::Header;
 use super::super::index::Capacity;
-use super::super::memory::{Memory, Sealed, indexed, stamped};
+use super::super::memory::{Memory, Sealed, ahead, indexed, stamped};
 use super::{AttachError, Plain, Region};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Prefetch, prefetch};
 
 /// A half's view of a [`Region`]: slots of words, with the stamp in the first word if `STAMPED`.
 pub struct Words<'m, T, const STAMPED: bool> {
@@ -81,6 +81,7 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     type Item = T;
     type Fault = PeerFault;
 
+    const AHEAD: u64 = ahead(8 * Self::WORDS);
     const REMEMBERS: bool = !STAMPED;
 
     #[inline(always)]
@@ -141,12 +142,16 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     }
 
     #[inline(always)]
-    fn is_there(&self, number: u64) -> bool {
-        if STAMPED {
-            stamped::is_there(|number| self.stamp(number), number)
-        } else {
-            indexed::is_there(self.header, number)
-        }
+    unsafe fn take_if_there(&self, number: u64) -> Option<T> {
+        // S2, pairs with S1.
+        let there = STAMPED && self.stamp(number).load(Ordering::Acquire) == number.wrapping_add(1);
+        // SAFETY: the item is there, so it is the caller's.
+        there.then(|| unsafe { self.take(number) })
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, number: u64, what: Prefetch) {
+        prefetch(self.slot(number).as_ptr(), what);
     }
 
     fn blame(fault: PeerFault) -> PeerFault {
