@@ -30,7 +30,7 @@ macro_rules! kind {
     ($kind:ident, $layout:ident, $memory:ty) => {
         impl Kind for $kind {
             type M = $memory;
-            pub type Item = Item;
+            type Item = Item;
             fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
                 let slots = leak((0..capacity).map(|_| $layout::Slot::new()).collect::<Box<[_]>>());
                 $layout::split_starting_at(header, slots, u64::MAX).unwrap()
@@ -46,7 +46,7 @@ macro_rules! kind {
     ($kind:ident, shared $layout:ident, $memory:ty) => {
         impl Kind for $kind {
             type M = $memory;
-            pub type Item = u64;
+            type Item = u64;
             fn ring(header: &'static mut Header, capacity: usize) -> (Producer<Self::M>, Consumer<Self::M>) {
                 let words = leak((0..2 * capacity).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>());
                 let region = shared::Region::of(header, words);
