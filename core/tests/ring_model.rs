@@ -19,6 +19,8 @@ struct Model {
     capacity: usize,
     /// Popped, but the producer does not know yet.
     kept: usize,
+    /// The number of the next item to be popped.
+    head: u64,
 }
 
 impl Model {
@@ -27,12 +29,14 @@ impl Model {
         self.capacity - self.items.len() - self.kept
     }
 
-    /// `count` items were popped: their slots go back once an eighth of the ring is free.
+    /// `count` items were popped at once: slots go back when that came to another eighth of the ring. (The rings here are
+    /// so small that slots are not fetched ahead in shorter steps.)
     fn popped(&mut self, count: usize) {
-        self.kept += count;
-        if self.kept >= (self.capacity / 8).max(1) {
-            self.kept = 0;
-        }
+        let eighth = (self.capacity as u64 / 8).max(1);
+        let head = self.head.wrapping_add(count as u64);
+        let came_to_another = head & !(eighth - 1) != self.head & !(eighth - 1);
+        self.kept = if came_to_another { 0 } else { self.kept + count };
+        self.head = head;
     }
 
     /// The consumer looked; if there was nothing, it gives all slots back.
@@ -46,11 +50,12 @@ impl Model {
 /// Applies `EACH` operations to a ring and to the model and compares every answer.
 fn check<M: Memory<Item = u64, Fault: PartialEq + std::fmt::Debug>>(
     (producer, consumer): (&mut Producer<M>, &mut Consumer<M>),
+    start: u64,
     random: &mut Random,
     context: &str,
 ) {
     let capacity = producer.capacity();
-    let mut model = Model { items: VecDeque::new(), capacity, kept: 0 };
+    let mut model = Model { items: VecDeque::new(), capacity, kept: 0, head: start };
     let mut next = 0;
     let (mut to, mut from) = ([0; 40], [0; 40]);
     // Now more pushes, now more pops, so that rings run full and empty.
@@ -103,7 +108,7 @@ fn check<M: Memory<Item = u64, Fault: PartialEq + std::fmt::Debug>>(
                     assert_eq!(drain.len(), ready, "{context}");
                     let take = random.below(ready as u64 + 1) as usize;
                     assert!(drain.take(take).eq(model.items.drain(..take)), "{context}");
-                    model.popped(take);
+                    (0..take).for_each(|_| model.popped(1));
                 }
                 1 if batch > 0 => {
                     let ready = batch.min(model.items.len());
@@ -140,7 +145,7 @@ fn every_kind_of_ring_equals_a_queue() {
         let start = 0_u64.wrapping_sub(random.below(2 * capacity as u64 + 100));
         each_kind!(u64, capacity, start, |kind, producer, consumer| {
             let context = format!("{kind}, {capacity} slots from {start}, seed {}", seed + round);
-            check((&mut producer, &mut consumer), &mut random.clone(), &context);
+            check((&mut producer, &mut consumer), start, &mut random.clone(), &context);
             let left = consumer.ready();
             drop(producer);
             assert_eq!(consumer.drain(usize::MAX).count(), left, "{context}");

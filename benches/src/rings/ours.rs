@@ -55,9 +55,7 @@ where
     #[inline]
     fn push_batch(&mut self, first: u64, count: usize) -> usize {
         let mut reserve = self.reserve(count);
-        for number in first..first + reserve.remaining() as u64 {
-            let _ = reserve.push(T::new(number));
-        }
+        reserve.extend((first..).map(T::new));
         reserve.commit()
     }
 }

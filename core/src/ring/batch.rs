@@ -65,6 +65,7 @@ impl<T> Local<'_, Slot<T>> {
 impl<T> Memory for Local<'_, Slot<T>> {
     type Item = T;
     type Fault = Infallible;
+    type Lap = ();
 
     const AHEAD: u64 = ahead(size_of::<Slot<T>>());
     const REMEMBERS: bool = true;
@@ -80,18 +81,19 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn write(&self, number: u64, item: T) {
+    unsafe fn write_at(&self, index: usize, item: T) {
         // SAFETY: the slot is inside the memory, and the caller's.
-        unsafe { self.slot(number).as_mut() }.write(item);
+        let slot = unsafe { self.slot_at(index).as_mut() };
+        slot.write(item);
         if size_of::<T>() >= 64 {
-            prefetch_line_for_write(self.slot(number).as_ptr());
+            prefetch_line_for_write(slot);
         }
     }
 
     #[inline(always)]
-    unsafe fn take(&self, number: u64) -> T {
-        // SAFETY: as in `write`; the caller says that it is full and taken once.
-        unsafe { self.slot(number).as_mut().take() }
+    unsafe fn take_at(&self, index: usize) -> T {
+        // SAFETY: as in `write_at`; the caller says that it is full and taken once.
+        unsafe { self.slot_at(index).as_mut().take() }
     }
 
     // Part by part and not item by item, so that each part is one copy of memory in whole cache lines.
@@ -136,7 +138,17 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, _number: u64) -> Option<T> {
+    fn lap(&self, _number: u64) {}
+
+    #[inline(always)]
+    unsafe fn put(&self, _lap: (), number: u64, item: T) {
+        // SAFETY: the caller's duty.
+        unsafe { self.write(number, item) };
+        self.announce(number, 1);
+    }
+
+    #[inline(always)]
+    unsafe fn take_if_there(&self, _lap: (), _number: u64) -> Option<T> {
         None
     }
 

@@ -1,8 +1,10 @@
 //! The half that pops, for every kind of memory. Batches are in [`Drain`].
 
 use core::fmt;
+use core::mem;
 
 use super::header::{CONSUMER, PRODUCER};
+use super::index::is_reached;
 use super::producer::drop_items;
 use super::{Drain, Memory, PopError};
 use crate::sync::{Ordering, Prefetch};
@@ -27,11 +29,16 @@ pub struct Consumer<M: Memory> {
     seen: u64,
     /// What the producer knows of `head`: slots before this number were given back.
     given_back: u64,
-    /// The next item number that takes more than the least: at most `lazy` from `given_back`, and at most
-    /// [`Memory::AHEAD`] from where `head` was then.
+    /// The next item number that takes more than the least: the next multiple of a step, which is no further than slots
+    /// are fetched ahead, or given back. Always past `head`.
     check: u64,
-    /// How many popped items the producer need not know of: [`Capacity::lazy`](super::index::Capacity::lazy).
-    lazy: u64,
+    /// The lap of the items before `check`. (A lap is a multiple of a step.)
+    lap: M::Lap,
+    /// A step, less one: both are powers of two.
+    within_step: u64,
+    /// How many popped items the producer need not know of at a check, for there is another before they are
+    /// [too many](super::index::Capacity::lazy).
+    slack: u64,
     /// Whether nothing was found at some look since the last check.
     dry: bool,
     /// What the producer did wrong. Once it is set, nothing is ready any more.
@@ -42,8 +49,19 @@ impl<M: Memory> Consumer<M> {
     /// `memory` is for this half alone and its ring starts, empty, with item `start`.
     pub(super) fn new(memory: M, start: u64) -> Self {
         let lazy = memory.capacity().lazy();
-        let check = start.wrapping_add(lazy.min(M::AHEAD));
-        Consumer { memory, head: start, seen: start, given_back: start, check, lazy, dry: true, fault: None }
+        let step = lazy.min(M::AHEAD);
+        Consumer {
+            memory,
+            head: start,
+            seen: start,
+            given_back: start,
+            check: (start | (step - 1)).wrapping_add(1),
+            lap: memory.lap(start),
+            within_step: step - 1,
+            slack: lazy - step,
+            dry: true,
+            fault: None,
+        }
     }
 
     /// Takes the oldest item. Never waits: a few instructions, plus one fetch of a cache line that the producer wrote
@@ -65,27 +83,26 @@ impl<M: Memory> Consumer<M> {
             unsafe { memory.take(head) }
         } else {
             // After a fault nothing is there any more, whatever the peer says.
-            // SAFETY: `head` is the next one, and moves on.
-            match if self.fault.is_none() { unsafe { memory.take_if_there(head) } } else { None } {
+            // SAFETY: `head` is the next one, and moves on; it is before `check`, so `lap` is right.
+            match if self.fault.is_none() { unsafe { memory.take_if_there(self.lap, head) } } else { None } {
                 Some(item) => item,
                 None => return self.pop_slowly(),
             }
         };
         self.head = head.wrapping_add(1);
+        // `check` was past the old one.
         if self.head == self.check {
             self.pass();
         }
         Ok(item)
     }
 
-    /// Takes up to `max` items that are ready now, as an iterator. Their slots go back together when it is dropped;
-    /// items it has not yielded by then stay in the ring.
+    /// Takes up to `max` items that are ready now, as an iterator. Items it has not yielded when it is dropped stay in
+    /// the ring.
     #[inline(always)]
     pub fn drain(&mut self, max: usize) -> Drain<'_, M> {
-        // Never more than the capacity, whatever a peer goes on stamping.
-        let max = (max as u64).min(self.memory.capacity().get());
-        let count = self.ready_for(max).min(max);
-        Drain::new(self, count as usize)
+        let count = self.ready_up_to(max);
+        Drain::new(self, count)
     }
 
     /// Copies out as many items as are ready and fit into `items`, and returns how many.
@@ -94,12 +111,10 @@ impl<M: Memory> Consumer<M> {
     where
         M::Item: Copy,
     {
-        let wanted = (items.len() as u64).min(self.memory.capacity().get());
-        let count = self.ready_for(wanted).min(wanted) as usize;
+        let count = self.ready_up_to(items.len());
         // SAFETY: these items are ready, and `head` steps over all of them; `count` is at most the length.
         unsafe { self.memory.take_all(self.head, items.get_unchecked_mut(..count)) };
-        self.head = self.head.wrapping_add(count as u64);
-        self.popped();
+        self.popped(count);
         count
     }
 
@@ -135,18 +150,22 @@ impl<M: Memory> Consumer<M> {
     #[inline]
     pub fn give_back(&mut self) {
         if self.given_back != self.head {
-            self.given_back = self.head;
-            self.check = self.head.wrapping_add(self.lazy.min(M::AHEAD));
-            // H1, pairs with H2: the items are out before the index says so.
-            self.memory.header().head.0.store(self.head, Ordering::Release);
+            self.publish();
         }
     }
 
-    /// Does what is due after some items were popped.
     #[inline(always)]
-    pub(super) fn popped(&mut self) {
-        // At `check` or, as wrapping numbers go, past it.
-        if self.check.wrapping_sub(self.head).wrapping_sub(1) >= self.lazy.min(M::AHEAD) {
+    fn publish(&mut self) {
+        self.given_back = self.head;
+        // H1, pairs with H2: the items are out before the index says so.
+        self.memory.header().head.0.store(self.head, Ordering::Release);
+    }
+
+    /// Steps over the `count` items at `head`, which were taken.
+    #[inline(always)]
+    pub(super) fn popped(&mut self, count: usize) {
+        self.head = self.head.wrapping_add(count as u64);
+        if is_reached(self.check, self.head) {
             self.pass();
         }
     }
@@ -154,19 +173,18 @@ impl<M: Memory> Consumer<M> {
     /// Every so many items: gives slots back if they are worth a store, and fetches slots ahead.
     #[inline(never)]
     fn pass(&mut self) {
-        let kept = self.head.wrapping_sub(self.given_back);
-        if kept >= self.lazy {
-            self.give_back();
-        } else {
-            self.check = self.head.wrapping_add(M::AHEAD.min(self.lazy - kept));
+        self.check = (self.head | self.within_step).wrapping_add(1);
+        self.lap = self.memory.lap(self.head);
+        if self.head.wrapping_sub(self.given_back) > self.slack {
+            self.publish();
         }
         // Only what was written: a line that the producer is about to write would be taken from it. A stamp does not say
         // how far that is, but the producer is well ahead if nothing ran dry since the last check.
-        let written = if M::REMEMBERS { self.seen.wrapping_sub(self.head) >= 2 * M::AHEAD } else { !self.dry };
+        let written =
+            if M::REMEMBERS { self.seen.wrapping_sub(self.head) >= 2 * M::AHEAD } else { !mem::take(&mut self.dry) };
         if written {
             self.memory.prefetch(self.head.wrapping_add(M::AHEAD), Prefetch::Read);
         }
-        self.dry = false;
     }
 
     /// Items ready as last seen, looked up afresh if they are fewer than `wanted`, which is at most the capacity.
@@ -200,7 +218,15 @@ impl<M: Memory> Consumer<M> {
         }
     }
 
-    /// Moves out the item at `head` and steps over it, without telling the producer.
+    /// At most `max` of the items that are ready.
+    #[inline(always)]
+    fn ready_up_to(&mut self, max: usize) -> usize {
+        // A stamp is looked for item by item: never for more than the capacity, whatever a peer goes on stamping.
+        let max = if M::REMEMBERS { max as u64 } else { (max as u64).min(self.memory.capacity().get()) };
+        self.ready_for(max).min(max) as usize
+    }
+
+    /// Moves out the item at `head`.
     ///
     /// # Safety
     /// `head` is before `seen`.
@@ -208,7 +234,7 @@ impl<M: Memory> Consumer<M> {
     pub(super) unsafe fn take_next(&mut self) -> M::Item {
         // SAFETY: the caller says that the item is ready, so its slot is full and ours until H1.
         let item = unsafe { self.memory.take(self.head) };
-        self.head = self.head.wrapping_add(1);
+        self.popped(1);
         item
     }
 
@@ -220,9 +246,7 @@ impl<M: Memory> Consumer<M> {
         let left = self.memory.header().has_left(PRODUCER);
         if self.ready_for(1) > 0 {
             // SAFETY: it is ready after all.
-            let item = unsafe { self.take_next() };
-            self.popped();
-            return Ok(item);
+            return Ok(unsafe { self.take_next() });
         }
         Err(match self.fault {
             Some(fault) => PopError::Peer(fault),
@@ -237,7 +261,7 @@ impl<M: Memory> Drop for Consumer<M> {
         // Always: the producer must not drop what was popped and not given back yet.
         self.give_back();
         let header = self.memory.header();
-        if header.leave(CONSUMER) && core::mem::needs_drop::<M::Item>() {
+        if header.leave(CONSUMER) && mem::needs_drop::<M::Item>() {
             // The producer is gone: what can be seen now is all there is.
             let capacity = self.memory.capacity().get();
             if let Ok(ready) = self.memory.look(self.head, capacity) {

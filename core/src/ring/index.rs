@@ -52,6 +52,12 @@ impl Capacity {
     }
 }
 
+/// Whether counter `now` is at `mark` or past it. The two must be less than 2^63 apart.
+#[inline(always)]
+pub(super) const fn is_reached(mark: u64, now: u64) -> bool {
+    now.wrapping_sub(mark).cast_signed() >= 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use core::convert::Infallible;
 
 use super::header::Header;
 use super::index::Capacity;
+use super::local::Lap;
 use super::memory::{Memory, ahead, stamped};
 use super::{Local, PeerFault, RingError};
 use crate::sync::{self, AtomicU64, Ordering, Prefetch, prefetch};
@@ -91,20 +92,21 @@ impl<T> Local<'_, Slot<T>> {
     }
 
     /// # Safety
-    /// As for [`Memory::write`]; no other reference to the item is held for `'a`.
+    /// As for [`Memory::write_at`]; no other reference to the item is held for `'a`.
     #[inline(always)]
-    unsafe fn item<'a>(&self, number: u64) -> &'a mut sync::Slot<T>
+    unsafe fn item<'a>(&self, index: usize) -> &'a mut sync::Slot<T>
     where
         Self: 'a,
     {
         // SAFETY: inside the memory that we hold; the caller owns the item. The stamp is not part of this reference.
-        unsafe { &mut (*self.slot(number).as_ptr()).item }
+        unsafe { &mut (*self.slot_at(index).as_ptr()).item }
     }
 }
 
 impl<T> Memory for Local<'_, Slot<T>> {
     type Item = T;
     type Fault = Infallible;
+    type Lap = Lap<Slot<T>>;
 
     const AHEAD: u64 = ahead(size_of::<Slot<T>>());
     const REMEMBERS: bool = false;
@@ -120,15 +122,15 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn write(&self, number: u64, item: T) {
+    unsafe fn write_at(&self, index: usize, item: T) {
         // SAFETY: the slot is the caller's.
-        unsafe { self.item(number) }.write(item);
+        unsafe { self.item(index) }.write(item);
     }
 
     #[inline(always)]
-    unsafe fn take(&self, number: u64) -> T {
-        // SAFETY: as in `write`; the caller says that it is full and taken once.
-        unsafe { self.item(number).take() }
+    unsafe fn take_at(&self, index: usize) -> T {
+        // SAFETY: as in `write_at`; the caller says that it is full and taken once.
+        unsafe { self.item(index).take() }
     }
 
     #[inline(always)]
@@ -142,9 +144,24 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, number: u64) -> Option<T> {
-        let slot = self.slot(number).as_ptr();
-        // SAFETY: the slot is inside the memory, and stamps are only ever used by shared reference.
+    fn lap(&self, number: u64) -> Lap<Slot<T>> {
+        self.lap_of(number)
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, lap: Lap<Slot<T>>, number: u64, item: T) {
+        let slot = lap.slot(number);
+        // SAFETY: it is the slot of item `number`, so it is inside the memory, and the caller's.
+        unsafe { (*slot).item.write(item) };
+        // SAFETY: as before; stamps are only ever used by shared reference.
+        // S1, pairs with S2: the item is written before the stamp says so.
+        unsafe { (*slot).stamp.store(number.wrapping_add(1), Ordering::Release) };
+    }
+
+    #[inline(always)]
+    unsafe fn take_if_there(&self, lap: Lap<Slot<T>>, number: u64) -> Option<T> {
+        let slot = lap.slot(number);
+        // SAFETY: it is the slot of item `number`, inside the memory, and stamps are only ever used by shared reference.
         // S2, pairs with S1.
         let there = unsafe { (*slot).stamp.load(Ordering::Acquire) } == number.wrapping_add(1);
         // SAFETY: the item is there, so it is the caller's, who takes it once.

@@ -26,11 +26,27 @@ impl<'m, S> Local<'m, S> {
         Ok(Local { header, capacity, slots: NonNull::from(slots).cast(), _slots: PhantomData })
     }
 
+    /// The slot at `index`.
+    ///
+    /// # Safety
+    /// `index` is below the capacity.
+    #[inline(always)]
+    pub(super) unsafe fn slot_at(&self, index: usize) -> NonNull<S> {
+        // SAFETY: the capacity is the number of slots that were given to `lend`.
+        unsafe { self.slots.add(index) }
+    }
+
     /// The slot of item `number`.
     #[inline(always)]
     pub(super) fn slot(&self, number: u64) -> NonNull<S> {
-        // SAFETY: `Capacity::slot` is below the number of slots that were given to `lend`.
-        unsafe { self.slots.add(self.capacity.slot(number)) }
+        // SAFETY: `Capacity::slot` is below the capacity.
+        unsafe { self.slot_at(self.capacity.slot(number)) }
+    }
+
+    /// The lap of item `number`. Its slots begin somewhere else: see [`Lap::slot`].
+    #[inline(always)]
+    pub(super) fn lap_of(&self, number: u64) -> Lap<S> {
+        Lap(self.slot(number).as_ptr().wrapping_sub(number as usize))
     }
 
     /// The slots of `count` items from `number` on, as two pieces of memory: start and length. The second is empty
@@ -41,6 +57,29 @@ impl<'m, S> Local<'m, S> {
         [(self.slot(number), first), (self.slots, count - first)]
     }
 }
+
+/// A lap: once round the slots, from the first to the last.
+pub struct Lap<S>(*mut S);
+
+impl<S> Lap<S> {
+    /// The slot of an item of this lap.
+    #[inline(always)]
+    pub(super) fn slot(self, number: u64) -> *mut S {
+        // Wherever the lap is said to begin, the slot is as many slots on, the wrap of addresses included.
+        self.0.wrapping_add(number as usize)
+    }
+}
+
+impl<S> Clone for Lap<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Lap<S> {}
+
+// SAFETY: only an address. What is there is reached through `Local`, which says who may send it where.
+unsafe impl<S> Send for Lap<S> {}
 
 // For the two halves of a ring, and for a half that works on a copy in registers.
 impl<S> Clone for Local<'_, S> {

@@ -22,20 +22,43 @@ pub trait Memory: Sealed + Copy {
     #[doc(hidden)]
     fn capacity(&self) -> Capacity;
 
+    /// Puts an item into the slot at `index`.
+    ///
+    /// # Safety
+    /// `index` is below the capacity. The slot is the caller's by the protocol: free as seen by H2, and not announced
+    /// since.
+    #[doc(hidden)]
+    unsafe fn write_at(&self, index: usize, item: Self::Item);
+
+    /// Takes the item out of the slot at `index`.
+    ///
+    /// # Safety
+    /// `index` is below the capacity. The slot is the caller's by the protocol: announced as seen by T2 or S2, and not
+    /// given back since. The item is taken once.
+    #[doc(hidden)]
+    unsafe fn take_at(&self, index: usize) -> Self::Item;
+
     /// Puts item `number` into its slot.
     ///
     /// # Safety
-    /// The slot is the caller's by the protocol: free as seen by H2, and not announced since.
+    /// As [`write_at`](Self::write_at); every number has a slot.
     #[doc(hidden)]
-    unsafe fn write(&self, number: u64, item: Self::Item);
+    #[inline(always)]
+    unsafe fn write(&self, number: u64, item: Self::Item) {
+        // SAFETY: `Capacity::slot` is below the capacity; the rest is the caller's duty.
+        unsafe { self.write_at(self.capacity().slot(number), item) };
+    }
 
     /// Takes item `number` out of its slot.
     ///
     /// # Safety
-    /// The slot is the caller's by the protocol: announced as seen by T2 or S2, and not given back since. The item is
-    /// taken once.
+    /// As [`take_at`](Self::take_at); every number has a slot.
     #[doc(hidden)]
-    unsafe fn take(&self, number: u64) -> Self::Item;
+    #[inline(always)]
+    unsafe fn take(&self, number: u64) -> Self::Item {
+        // SAFETY: as in `write`.
+        unsafe { self.take_at(self.capacity().slot(number)) }
+    }
 
     /// Puts `items`, the first of which is `number`, into their slots.
     ///
@@ -81,12 +104,27 @@ pub trait Memory: Sealed + Copy {
     #[doc(hidden)]
     fn look(&self, head: u64, wanted: u64) -> Result<u64, PeerFault>;
 
+    /// Where a lap begins: finds the slots of its items without the mask. Nothing where that saves nothing.
+    #[doc(hidden)]
+    type Lap: Copy;
+
+    /// The lap of item `number`.
+    #[doc(hidden)]
+    fn lap(&self, number: u64) -> Self::Lap;
+
+    /// Puts item `number` into its slot and makes it visible to the consumer.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write); and `lap` is the item's.
+    #[doc(hidden)]
+    unsafe fn put(&self, lap: Self::Lap, number: u64, item: Self::Item);
+
     /// Takes item `number`, if it is there. Asked where looks are not remembered.
     ///
     /// # Safety
-    /// The item is the next one to be popped, and is popped if it is returned.
+    /// The item is the next one to be popped, and is popped if it is returned; `lap` is the item's.
     #[doc(hidden)]
-    unsafe fn take_if_there(&self, number: u64) -> Option<Self::Item>;
+    unsafe fn take_if_there(&self, lap: Self::Lap, number: u64) -> Option<Self::Item>;
 
     /// Slots that are fetched ahead of time together: [`PREFETCH_BYTES`] bytes of them, and a power of two.
     #[doc(hidden)]

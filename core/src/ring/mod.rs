@@ -50,11 +50,10 @@
 //!
 //! # Giving back
 //!
-//! Popped slots are given back to the producer lazily, for each store to `head` costs both sides a cache line: when an
-//! eighth of the slots has come together, at the end of a pop or a drain; when the consumer looks and finds nothing; when
-//! it is dropped; and on [`give_back`](Consumer::give_back). So `Full` may be reported while up to an eighth of the slots
-//! is free, but only to a producer whose consumer has not looked again since. Rings of up to eight slots give back at
-//! once.
+//! Popped slots are given back to the producer lazily, for each store to `head` costs both sides a cache line: when the
+//! consumer has come to another eighth of the ring; when it looks and finds nothing; when it is dropped; and on
+//! [`give_back`](Consumer::give_back). So `Full` may be reported while up to an eighth of the slots is free, but only to a
+//! producer whose consumer has not looked again since. Rings of up to eight slots give back at once.
 //!
 //! # Fetching ahead
 //!

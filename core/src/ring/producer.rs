@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::header::{CONSUMER, PRODUCER};
+use super::index::is_reached;
 use super::{Memory, PushError, Reserve};
 use crate::sync::{Ordering, Prefetch};
 
@@ -24,8 +25,13 @@ pub struct Producer<M: Memory> {
     /// The first item number there was no room for when last looked: the consumer's index as last seen (maybe old,
     /// never ahead of the true one) plus the capacity.
     limit: u64,
-    /// The next item number that takes more than the least: at most `limit`, and at most [`Memory::AHEAD`] from `tail`.
+    /// The next item number that takes more than the least: `limit`, or the next multiple of a step, which is no further
+    /// than slots are fetched ahead. Never behind `tail`.
     check: u64,
+    /// The lap of the items before `check`. (A lap is a multiple of a step.)
+    lap: M::Lap,
+    /// A step, less one: both are powers of two.
+    within_step: u64,
     /// What the consumer did wrong. Once it is set, there is no room any more.
     fault: Option<M::Fault>,
 }
@@ -33,8 +39,10 @@ pub struct Producer<M: Memory> {
 impl<M: Memory> Producer<M> {
     /// `memory` is for this half alone and its ring starts, empty, with item `start`.
     pub(super) fn new(memory: M, start: u64) -> Self {
-        let limit = start.wrapping_add(memory.capacity().get());
-        Producer { memory, tail: start, limit, check: start, fault: None }
+        let capacity = memory.capacity().get();
+        let within_step = capacity.min(M::AHEAD) - 1;
+        let (limit, lap) = (start.wrapping_add(capacity), memory.lap(start));
+        Producer { memory, tail: start, limit, check: start, lap, within_step, fault: None }
     }
 
     /// Appends `item`. Never waits: a few instructions, plus one fetch of the consumer's cache line when the ring
@@ -49,12 +57,11 @@ impl<M: Memory> Producer<M> {
         if self.tail == self.check && !self.pass() {
             return Err(self.refuse(item));
         }
-        // SAFETY: one slot is free, so item number `tail` has its slot to itself: the consumer emptied it before H1,
-        // seen by our H2, and does not look at it again before it is announced.
-        unsafe { self.memory.write(self.tail, item) };
         let tail = self.tail;
         self.tail = tail.wrapping_add(1);
-        self.memory.announce(tail, 1);
+        // SAFETY: it is before `check`. So one slot is free, and item number `tail` has its slot to itself: the consumer
+        // emptied it before H1, seen by our H2, and does not look at it again before it is announced. And `lap` is right.
+        unsafe { self.memory.put(self.lap, tail, item) };
         Ok(())
     }
 
@@ -138,8 +145,7 @@ impl<M: Memory> Producer<M> {
         let tail = self.tail;
         self.tail = tail.wrapping_add(count as u64);
         self.memory.announce(tail, count as u64);
-        // At `check` or, as wrapping numbers go, past it.
-        if self.check.wrapping_sub(self.tail).wrapping_sub(1) >= M::AHEAD {
+        if is_reached(self.check, self.tail) {
             self.pass();
         }
     }
@@ -148,7 +154,9 @@ impl<M: Memory> Producer<M> {
     #[inline(never)]
     fn pass(&mut self) -> bool {
         let free = self.free_for(1);
-        self.check = self.tail.wrapping_add(free.min(M::AHEAD));
+        let to_next = (!self.tail & self.within_step) + 1;
+        self.check = self.tail.wrapping_add(free.min(to_next));
+        self.lap = self.memory.lap(self.tail);
         if free > M::AHEAD {
             self.memory.prefetch(self.tail.wrapping_add(M::AHEAD), Prefetch::Write);
         }

@@ -58,6 +58,21 @@ impl<'p, M: Memory> Reserve<'p, M> {
         Ok(())
     }
 
+    /// Writes items of `items` to the next slots until either ends, and returns how many. Makes what can be made in
+    /// place without a copy, and without a look at the ring's end for each item.
+    #[inline(always)]
+    pub fn extend(&mut self, items: impl IntoIterator<Item = M::Item>) -> usize {
+        let (memory, capacity, before) = (self.producer.memory, self.producer.memory.capacity(), self.written);
+        let (next, remaining) = (self.next(), self.remaining());
+        let (start, first) = (capacity.slot(next), capacity.first_part(next, remaining));
+        (start..start + first).chain(0..remaining - first).zip(items).for_each(|(index, item)| {
+            // SAFETY: these are the slots of the rest of the `count` items that H2 found free, not announced yet.
+            unsafe { memory.write_at(index, item) };
+            self.written += 1;
+        });
+        self.written - before
+    }
+
     /// Copies in as many of `items` as there are slots remaining and returns how many.
     #[inline(always)]
     pub fn extend_from_slice(&mut self, items: &[M::Item]) -> usize

@@ -51,12 +51,22 @@ impl<'m, T: Plain, const STAMPED: bool> Words<'m, T, STAMPED> {
         }
     }
 
+    /// The words of the slot at `index`.
+    ///
+    /// # Safety
+    /// `index` is below the capacity.
+    #[inline(always)]
+    unsafe fn slot_at(&self, index: usize) -> &'m [AtomicU64] {
+        let from = index * Self::WORDS;
+        // SAFETY: `new` checked that there are `WORDS` for each slot.
+        unsafe { self.words.get_unchecked(from..from + Self::WORDS) }
+    }
+
     /// The words of the slot of item `number`.
     #[inline(always)]
     fn slot(&self, number: u64) -> &'m [AtomicU64] {
-        let from = self.capacity.slot(number) * Self::WORDS;
-        // SAFETY: `Capacity::slot` is below the capacity, and `new` checked that there are `WORDS` for each slot.
-        unsafe { self.words.get_unchecked(from..from + Self::WORDS) }
+        // SAFETY: `Capacity::slot` is below the capacity.
+        unsafe { self.slot_at(self.capacity.slot(number)) }
     }
 
     #[inline(always)]
@@ -80,6 +90,7 @@ impl<T: Plain, const STAMPED: bool> Sealed for Words<'_, T, STAMPED> {}
 impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     type Item = T;
     type Fault = PeerFault;
+    type Lap = ();
 
     const AHEAD: u64 = ahead(8 * Self::WORDS);
     const REMEMBERS: bool = !STAMPED;
@@ -95,9 +106,10 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     }
 
     #[inline(always)]
-    unsafe fn write(&self, number: u64, item: T) {
+    unsafe fn write_at(&self, index: usize, item: T) {
         let (whole, rest) = item.as_bytes().as_chunks::<8>();
-        let words = &self.slot(number)[Self::ITEM..];
+        // SAFETY: the caller's duty.
+        let words = &unsafe { self.slot_at(index) }[Self::ITEM..];
         for (word, bytes) in words.iter().zip(whole) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
@@ -109,10 +121,11 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     }
 
     #[inline(always)]
-    unsafe fn take(&self, number: u64) -> T {
+    unsafe fn take_at(&self, index: usize) -> T {
         let mut item = T::new_zeroed();
         let (whole, rest) = item.as_mut_bytes().as_chunks_mut::<8>();
-        let words = &self.slot(number)[Self::ITEM..];
+        // SAFETY: the caller's duty.
+        let words = &unsafe { self.slot_at(index) }[Self::ITEM..];
         for (word, bytes) in words.iter().zip(&mut *whole) {
             *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
@@ -142,7 +155,17 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, number: u64) -> Option<T> {
+    fn lap(&self, _number: u64) {}
+
+    #[inline(always)]
+    unsafe fn put(&self, _lap: (), number: u64, item: T) {
+        // SAFETY: the caller's duty.
+        unsafe { self.write(number, item) };
+        self.announce(number, 1);
+    }
+
+    #[inline(always)]
+    unsafe fn take_if_there(&self, _lap: (), number: u64) -> Option<T> {
         // S2, pairs with S1.
         let there = STAMPED && self.stamp(number).load(Ordering::Acquire) == number.wrapping_add(1);
         // SAFETY: the item is there, so it is the caller's.
