@@ -98,10 +98,10 @@ fn batches_follow_each_other_over_the_wrap<K: Kind + 'static>() {
             let mut expected = 0;
             while !consumer.is_closed() {
                 let before = expected;
-                for item in consumer.drain(2) {
+                consumer.drain(2).for_each(|item| {
                     assert_eq!(K::number(item), expected);
                     expected += 1;
-                }
+                });
                 if before == expected {
                     thread::yield_now();
                 }
