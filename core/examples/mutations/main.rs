@@ -1,6 +1,9 @@
-//! Shows that the simulator finds faults: each of `table.txt` is put into a copy of the core, and has to be found within
-//! 1,000 seeds. `cargo run -p spinwire-core --example mutations [WORD]`; with WORD only those with it in their name.
+//! Shows that the tests find faults: each of `simulator.txt` and `rings.txt` is put into a copy of the core, and has to be
+//! found, by the simulator within 1,000 seeds, or by the model checker in the test that is named.
+//!
+//! `cargo run -p spinwire-core --example mutations [WORD]`; with WORD only those with it in their name.
 
+mod subject;
 mod table;
 mod workshop;
 
@@ -10,48 +13,56 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use table::Mutation;
+use subject::Subject;
 use workshop::{Verdict, Workshop};
-
-/// Within so many seeds a mutation has to be found.
-const SEEDS: u32 = 1_000;
 
 fn main() -> ExitCode {
     let word = std::env::args().nth(1).unwrap_or_default();
-    let mut mutations = match table::parse(include_str!("table.txt")) {
-        Ok(mutations) => mutations,
-        Err(error) => return fail(&format!("table.txt: {error}")),
-    };
-    mutations.retain(|mutation| mutation.name.contains(&word));
-    // The core as it is comes first: if something were found there, it would be found in every mutation too.
-    mutations.insert(0, Mutation::none());
+    let (mut passed, mut failed) = (0, 0);
+    for subject in Subject::ALL {
+        match examine(subject, &word) {
+            Ok((these_passed, these_failed)) => {
+                passed += these_passed;
+                failed += these_failed;
+            }
+            Err(error) => {
+                eprintln!("mutations: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("\n{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Looks at all faults of a table with `word` in their name, and says how many passed and failed.
+fn examine(subject: Subject, word: &str) -> Result<(usize, usize), String> {
+    let mut mutations = subject.mutations()?;
+    mutations.retain(|mutation| mutation.is_none() || mutation.name.contains(word));
+    if mutations.len() == 1 {
+        return Ok((0, 0));
+    }
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(0));
     let jobs = thread::available_parallelism().map_or(1, |n| n.get()).min(mutations.len());
     thread::scope(|scope| {
         for job in 0..jobs {
             let (mutations, next, failed) = (&mutations, &next, &failed);
             scope.spawn(move || {
-                let workshop = Workshop::new(job);
+                let workshop = Workshop::new(subject, job);
                 while let Some(mutation) = mutations.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let start = Instant::now();
                     let verdict = match &workshop {
-                        Ok(workshop) => workshop.examine(mutation, SEEDS),
+                        Ok(workshop) => workshop.examine(mutation),
                         Err(error) => Verdict::Broken(format!("no copy of the core could be made: {error}")),
                     };
                     let fine = if mutation.is_none() { verdict == Verdict::NotFound } else { verdict.is_found() };
                     let (word, seconds) = (if fine { "ok" } else { "FAILED" }, start.elapsed().as_secs());
                     println!("{word:<6} {seconds:>3} s  {}\n              {verdict}", mutation.name);
-                    *failed.lock().expect("no thread panics while it counts") += u32::from(!fine);
+                    *failed.lock().expect("no thread panics while it counts") += usize::from(!fine);
                 }
             });
         }
     });
     let failed = failed.into_inner().expect("every thread is through");
-    println!("\n{} passed, {failed} failed", mutations.len() as u32 - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn fail(text: &str) -> ExitCode {
-    eprintln!("mutations: {text}");
-    ExitCode::FAILURE
+    Ok((mutations.len() - failed, failed))
 }

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     for number in 0..seeds {
         let scenario = [Scenario::Small, Scenario::Full][number as usize % 2];
         if let Err(failure) = run(scenario, number / 2) {
-            println!("{} seeds: {}", number + 1, failure.message.lines().next().unwrap_or_default());
+            println!("after {} seeds: {}", number + 1, failure.message.lines().next().unwrap_or_default());
             return ExitCode::FAILURE;
         }
     }

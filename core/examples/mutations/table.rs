@@ -11,12 +11,20 @@ pub struct Mutation {
     pub old: Vec<String>,
     /// What stands there instead.
     pub new: Vec<String>,
+    /// The tests that have to find it, where a test has to.
+    pub tests: Vec<String>,
 }
 
 impl Mutation {
     /// No fault.
     pub fn none() -> Self {
-        Self { name: "the core as it is".into(), file: String::new(), old: Vec::new(), new: Vec::new() }
+        Self {
+            name: "the core as it is".into(),
+            file: String::new(),
+            old: Vec::new(),
+            new: Vec::new(),
+            tests: Vec::new(),
+        }
     }
 
     pub fn is_none(&self) -> bool {
@@ -47,7 +55,7 @@ impl Mutation {
     }
 }
 
-/// Reads the table: `== NAME`, `file PATH`, then lines `- OLD` and `+ NEW`. Lines that begin with `#` are for people.
+/// Reads the table: `== NAME`, `test NAME` where a test has to find it, `file PATH`, then lines `- OLD` and `+ NEW`. Lines that begin with `#` are for people.
 pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
     let mut mutations: Vec<Mutation> = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
@@ -58,6 +66,7 @@ pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         }
         let last = mutations.last_mut().ok_or("it does not begin with a name")?;
         match mark {
+            "test" => last.tests.push(rest.into()),
             "file" => last.file = rest.into(),
             "-" => last.old.push(rest.trim().into()),
             "+" => last.new.push(rest.into()),
