@@ -70,6 +70,7 @@ impl Wire {
         record::fault(Fault::PrivateDataForged);
         for end in [Some(end), self.ends[end].peer].into_iter().flatten() {
             self.ends[end].hostile = true;
+            self.ends[end].misled = true;
         }
         let before = out.clone();
         match self.random.below(5) {

@@ -8,7 +8,7 @@ use super::qp::Qp;
 use super::witness::Witness;
 use crate::cm::event::CmEvent;
 use crate::fabric::Action;
-use crate::id::ConnId;
+use crate::id::{ConnId, WorkId};
 
 /// How far an id has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,10 @@ pub struct End {
     pub(super) unacknowledged: u32,
     /// Sends may meet no receive here, and what comes from here need make no sense.
     pub hostile: bool,
+    /// What it was told in private data is not what the far side said, so anything can look like a fault of that side.
+    pub(super) misled: bool,
+    /// Messages in its receives that no engine may believe, and that were not seen yet.
+    pub(super) lies: Vec<WorkId>,
 }
 
 impl End {
@@ -86,6 +90,8 @@ impl End {
             goodbye: false,
             unacknowledged: 0,
             hostile: false,
+            misled: false,
+            lies: Vec::new(),
         }
     }
 }

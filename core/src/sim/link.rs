@@ -99,7 +99,9 @@ impl Wire {
         let (node, conn) = (self.ends[end].node, self.ends[end].conn.expect("a queue pair has an owner"));
         let qp = self.ends[end].qp.as_mut().expect("a queue pair");
         let (wr_id, index) = qp.recvs.pop_front().expect("a posted receive");
+        let mut room = 0;
         let fits = touch(memory, (node, conn), BufferName { from: Direction::Recv, index }, |bytes| {
+            room = bytes.len();
             bytes.get_mut(..payload.len()).map(|bytes| bytes.copy_from_slice(payload)).is_some()
         });
         if !fits {
@@ -110,6 +112,9 @@ impl Wire {
             return false;
         }
         let kind = if self.raw { Some(MessageKind::Data) } else { imm.and_then(Imm::from_bits).map(|imm| imm.kind) };
+        if claimed as usize > room || kind.is_none() || (kind != Some(MessageKind::Data) && claimed > 0) {
+            self.ends[end].lies.push(wr_id);
+        }
         record::note(|| std::format!("{conn}: {} bytes arrive, {kind:?}, immediate data {imm:x?}", payload.len()));
         self.ends[end].arrived += u64::from(kind == Some(MessageKind::Data));
         self.ends[end].goodbye |= kind == Some(MessageKind::Goodbye);

@@ -9,10 +9,10 @@ use super::MS;
 use super::cq::Side;
 use super::net::Wire;
 use crate::cm::event::CmEventKind;
-use crate::cm::reason::{CloseReason, CloseReport};
+use crate::cm::reason::{CloseReason, CloseReport, ProtocolError};
 use crate::conn::{Imm, MessageKind};
 use crate::fabric::{Completion, Outcome, WcStatus};
-use crate::id::ConnId;
+use crate::id::{ConnId, WorkId};
 
 /// When an engine sees something: the turn, and the step in it. Steps come in their order in every turn.
 type Stamp = (u64, u8);
@@ -30,6 +30,8 @@ pub(super) enum Cause {
     Event(CmEventKind, i32),
     /// A work request failed.
     Completion(&'static str, WcStatus),
+    /// A message that no peer that keeps to the protocol sends.
+    Lie,
     /// A work request could not be posted.
     Post(&'static str),
     /// An action failed.
@@ -106,12 +108,19 @@ impl Wire {
         match completion.outcome {
             Outcome::Failed { status, .. } => self.saw(node, link, step, Cause::Completion(what, status)),
             Outcome::Done { .. } if side == Side::Send => {}
+            Outcome::Done { .. } if self.is_lie(end, completion.wr_id) => self.saw(node, link, step, Cause::Lie),
             Outcome::Done { imm, .. } => {
                 if !raw && imm.and_then(Imm::from_bits).is_some_and(|imm| imm.kind == MessageKind::Goodbye) {
                     self.witness(node, link).goodbye.get_or_insert(stamp);
                 }
             }
         }
+    }
+
+    /// Whether that message is one that must not be believed. To be asked once.
+    fn is_lie(&mut self, end: usize, wr_id: WorkId) -> bool {
+        let lies = &mut self.ends[end].lies;
+        lies.iter().position(|lie| *lie == wr_id).map(|at| lies.swap_remove(at)).is_some()
     }
 
     /// The application of `node` has that connection.
@@ -149,7 +158,10 @@ impl Wire {
     pub(super) fn judge(&mut self, node: usize, conn: ConnId, report: &CloseReport) -> Result<(), String> {
         let link = self.link_of(node, conn);
         let end = self.end_of(node, link).map(|end| &self.ends[end]);
-        let hostile = end.is_some_and(|end| end.hostile || end.peer.is_some_and(|peer| self.ends[peer].hostile));
+        let peer = end.and_then(|end| end.peer).map(|peer| &self.ends[peer]);
+        let hostile = [end, peer].into_iter().flatten().any(|end| end.hostile);
+        // What follows from a lie on its own side can be judged; not what follows from one on the far side.
+        let astray = end.is_some_and(|end| end.misled) || peer.is_some_and(|peer| peer.hostile);
         let now = self.now;
         let witness = self.witness(node, conn);
         witness.ended = true;
@@ -157,7 +169,10 @@ impl Wire {
         if !witness.explains(report.reason, hostile, now) {
             return Err(format!("{conn} ended with `{}`, for which there was no cause: {witness:?}", report.reason));
         }
-        if !hostile && !witness.is_first(report.reason) {
+        if matches!(report.reason, CloseReason::Protocol(fault) if !astray && !witness.saw_fault(fault, hostile)) {
+            return Err(format!("{conn} ended with `{}`, but no such message came: {witness:?}", report.reason));
+        }
+        if !astray && !witness.is_first(report.reason) {
             return Err(format!("{conn} ended with `{}`, which was not the first cause: {witness:?}", report.reason));
         }
         Ok(())
@@ -200,6 +215,16 @@ impl Witness {
         }
     }
 
+    /// Whether a message came that `fault` can be said of. Credits that are too many come in a message that only the engine
+    /// can tell from a good one.
+    fn saw_fault(&self, fault: ProtocolError, hostile: bool) -> bool {
+        match fault {
+            ProtocolError::Overrun { .. } => self.saw(Cause::Completion("receive", WcStatus::LOC_LEN_ERR)),
+            ProtocolError::Credits { .. } => hostile,
+            _ => self.saw(Cause::Lie),
+        }
+    }
+
     /// Of a connection that was up, nothing that would have ended it came before what did.
     fn is_first(&self, reason: CloseReason) -> bool {
         let mut ends = self.causes.iter().filter(|(_, cause)| ends_established(*cause));
@@ -231,7 +256,9 @@ impl Witness {
             (Cause::Event(kind, status), CloseReason::Event { event, status: other, .. }) => {
                 (*kind, *status) == (event, other)
             }
-            (Cause::Completion("receive", WcStatus::LOC_LEN_ERR), CloseReason::Protocol(_)) => true,
+            (Cause::Completion("receive", WcStatus::LOC_LEN_ERR) | Cause::Lie, CloseReason::Protocol(_)) => true,
+            // Its message came before whatever was seen.
+            (_, CloseReason::Protocol(ProtocolError::Credits { .. })) => true,
             (Cause::Completion(what, status), CloseReason::Completion { what: other, status: reported, .. }) => {
                 (*what, *status) == (other, reported)
             }
@@ -254,7 +281,7 @@ fn ends_established(cause: Cause) -> bool {
                 | CmEventKind::ConnectError
                 | CmEventKind::Rejected
         ),
-        Cause::Completion(..) | Cause::Post(_) | Cause::Local => true,
+        Cause::Completion(..) | Cause::Lie | Cause::Post(_) | Cause::Local => true,
         Cause::Call(_) => false,
     }
 }
