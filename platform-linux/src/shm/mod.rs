@@ -56,6 +56,8 @@ mod layout;
 mod link;
 mod listener;
 mod local;
+#[doc(hidden)]
+pub mod measure;
 mod memory;
 mod name;
 mod options;
