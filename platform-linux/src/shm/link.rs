@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub(super) is_sending: bool,
     /// On the fabric's list of links that owe the peer an acknowledgement.
     pub(super) owes_ack: bool,
+    /// What was received last was answered before the next poll: the next is likely to be.
+    answers: bool,
 }
 
 /// How far a link is on its way out.
@@ -63,6 +65,7 @@ impl Link {
             end: End::No,
             is_sending: false,
             owes_ack: false,
+            answers: false,
         })
     }
 
@@ -133,11 +136,14 @@ impl Link {
     /// Takes what has come into the posted receives. Tells whether the peer has something to learn of it.
     #[inline]
     pub(super) fn receive(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
-        let mut is_drained = true;
+        let (mut is_drained, mut is_first) = (true, true);
         if let (Some(receiver), End::No | End::Draining) = (&mut self.receiver, self.end) {
             let mut parts = 0;
             while let Some(word) = receiver.peek() {
-                is_drained = false;
+                if is_first && self.answers {
+                    self.sender.expect(receiver.is_wide());
+                }
+                (is_drained, is_first) = (false, false);
                 let Some(receive) = self.recvs.first() else { break };
                 if out.is_full() || parts == PARTS_PER_VISIT {
                     break;
@@ -222,7 +228,8 @@ impl Link {
     #[inline]
     pub(super) fn tell(&mut self) {
         let consumed = self.consumed();
-        if self.told == consumed {
+        self.answers = self.told == consumed;
+        if self.answers {
             return;
         }
         self.told = consumed;

@@ -80,6 +80,12 @@ impl Receiver {
         self.consumed
     }
 
+    /// Whether the last short message took both lines of its slot.
+    #[inline]
+    pub(super) fn is_wide(&self) -> bool {
+        self.is_wide
+    }
+
     /// The next descriptor's word, if it is there. Cost when it is not: one load.
     #[inline]
     pub(super) fn peek(&self) -> Option<Word> {

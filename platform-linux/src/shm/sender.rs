@@ -68,6 +68,13 @@ impl Sender {
         self.lends = true;
     }
 
+    /// A send is likely to be posted soon, about as long as the last message that came: see [`slot::prefetch_for_writing`].
+    #[inline]
+    pub(super) fn expect(&self, wide: bool) {
+        // SAFETY: a slot of our own segment, which outlives this.
+        unsafe { slot::prefetch_for_writing(self.base.as_ptr().add(self.geometry.slot(self.sent as u32)), wide) };
+    }
+
     /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.
     #[inline]
     pub(super) fn post(&mut self, wr: &SendWr) -> Result<(), i32> {
