@@ -11,20 +11,21 @@ use super::layout::Geometry;
 use super::link::Link;
 use super::local::LocalMemory;
 use super::memory::ShareError;
+use super::watch::{Part, Ready, Watch};
 use crate::sys::os::{CallError, Errno};
 
 /// Connections' rings in shared memory. Posts and polls allocate nothing and make no system call.
 pub struct ShmFabric<'m> {
     links: Vec<Option<(ConnId, Box<Link>)>>,
-    /// The slots that have a link, in no order.
-    live: Vec<u16>,
-    /// Where in `live` the next poll for receives begins.
-    recv_cursor: usize,
+    /// The links that there are, to be looked at.
+    watch: Watch,
     /// Slots with sends under way.
     sending: Vec<u16>,
     send_cursor: usize,
     /// Slots that owe their peer an acknowledgement.
     owing: Vec<u16>,
+    /// Slots with sends that their peer has acknowledged with an answer.
+    acked: Vec<u16>,
     local: LocalMemory<'m>,
     geometry: Geometry,
     sizing: Sizing,
@@ -32,9 +33,13 @@ pub struct ShmFabric<'m> {
     last_qp_num: u32,
 }
 
-/// Links looked at in one poll: with more connections than that, each is looked at every few turns, and a turn stays
-/// short. A look at an idle link is a load of a cache line that nobody has written.
+/// Links looked at in one poll, hot or cold: with more of a kind than that, each is looked at every few turns, and a turn
+/// stays short.
 const VISITS_MAX: usize = 64;
+/// Cold links looked at in a poll that found something in a hot one: a thousand are through within a hundred turns.
+const COLD_VISITS_MAX: usize = 8;
+/// Links whose peer is asked in one poll how far it is, where no answer has told.
+const SEND_VISITS_MAX: usize = 16;
 
 impl<'m> ShmFabric<'m> {
     /// A fabric for the buffers in `local` and a connection table of `slots`.
@@ -45,11 +50,11 @@ impl<'m> ShmFabric<'m> {
     pub(super) fn new(local: LocalMemory<'m>, config: &Config, slots: usize, hugepages: bool) -> Self {
         ShmFabric {
             links: std::iter::repeat_with(|| None).take(slots).collect(),
-            live: Vec::with_capacity(slots),
-            recv_cursor: 0,
+            watch: Watch::with_capacity(slots),
             sending: Vec::with_capacity(slots),
             send_cursor: 0,
             owing: Vec::with_capacity(slots),
+            acked: Vec::with_capacity(slots),
             local,
             geometry: Geometry::of(config),
             sizing: config.sizing(),
@@ -74,7 +79,7 @@ impl<'m> ShmFabric<'m> {
         let geometry = self.geometry.beginning_at(self.last_qp_num);
         let link = Link::new(geometry, &self.sizing, self.hugepages, self.last_qp_num)?;
         *slot = Some((conn, Box::new(link)));
-        self.live.push(conn.slot() as u16);
+        self.watch.add(conn.slot() as u16);
         Ok(())
     }
 
@@ -88,6 +93,7 @@ impl<'m> ShmFabric<'m> {
     pub(super) fn attach(&mut self, conn: ConnId, offer: Offer, lends: bool) -> Result<(), CallError> {
         let missing = CallError { call: "mmap", errno: Errno(libc::ENOTCONN) };
         self.link(conn).ok_or(missing)?.attach(offer, lends);
+        self.say(conn.slot());
         Ok(())
     }
 
@@ -101,16 +107,29 @@ impl<'m> ShmFabric<'m> {
         if !std::mem::replace(&mut link.is_sending, true) {
             self.sending.push(conn.slot() as u16);
         }
+        self.say(conn.slot());
+    }
+
+    /// What to look for at a link has changed otherwise than by a visit.
+    #[cold]
+    fn say(&mut self, slot: usize) {
+        if let Some(Some((_, link))) = self.links.get(slot) {
+            // SAFETY: the slot is in the peer's segment, which the link holds; `close` removes it here before that.
+            unsafe { self.watch.say(slot as u16, link.next()) };
+        }
     }
 
     /// Lets go of the segments and queues of `conn`, if it has any. Its buffers are not touched any more.
     pub(super) fn close(&mut self, conn: ConnId) {
-        let Some(slot) = self.links.get_mut(conn.slot()) else { return };
-        if slot.take_if(|(id, _)| *id == conn).is_some() {
-            let gone = conn.slot() as u16;
-            for list in [&mut self.live, &mut self.sending, &mut self.owing] {
-                list.retain(|&slot| slot != gone);
-            }
+        let Some(slot) = self.links.get_mut(conn.slot()).filter(|slot| matches!(slot, Some((id, _)) if *id == conn))
+        else {
+            return;
+        };
+        let gone = conn.slot() as u16;
+        self.watch.remove(gone);
+        *slot = None;
+        for list in [&mut self.sending, &mut self.owing, &mut self.acked] {
+            list.retain(|&slot| slot != gone);
         }
     }
 
@@ -119,6 +138,39 @@ impl<'m> ShmFabric<'m> {
         match self.links.get_mut(conn.slot()) {
             Some(Some((id, link))) if *id == conn => Some(link),
             _ => None,
+        }
+    }
+
+    /// Visits links of a part that have something, looking at up to `visits_max`, each once.
+    #[inline]
+    fn visit(&mut self, part: Part, visits_max: usize, out: &mut Batch) {
+        let mut visits = self.watch.count(part).min(visits_max);
+        let mut ready = Ready::new();
+        while visits > 0 && !out.is_full() {
+            let looked = self.watch.look(part, visits, out.capacity() - out.len(), &mut ready);
+            if looked == 0 {
+                return;
+            }
+            visits -= looked;
+            if let [_, others @ ..] = &ready[..] {
+                for (_, slot) in others {
+                    if let Some((_, link)) = &self.links[*slot as usize] {
+                        link.prefetch();
+                    }
+                }
+            }
+            for &(at, slot) in &ready {
+                let Some((_, link)) = &mut self.links[slot as usize] else { continue };
+                let (owes, was_acked) = link.receive(&self.local, out);
+                if owes && !std::mem::replace(&mut link.owes_ack, true) {
+                    self.owing.push(slot);
+                }
+                if was_acked && !std::mem::replace(&mut link.was_acked, true) {
+                    self.acked.push(slot);
+                }
+                // SAFETY: as in `say`.
+                unsafe { self.watch.was_visited(at, link.next()) };
+            }
         }
     }
 
@@ -138,34 +190,40 @@ impl Fabric for ShmFabric<'_> {
     #[inline]
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
-        for _ in 0..self.live.len().min(VISITS_MAX) {
-            if out.is_full() {
-                return;
-            }
-            self.recv_cursor = if self.recv_cursor < self.live.len() { self.recv_cursor } else { 0 };
-            let slot = self.live[self.recv_cursor];
-            self.recv_cursor += 1;
-            let Some((_, link)) = &mut self.links[slot as usize] else { continue };
-            if link.receive(&self.local, out) && !std::mem::replace(&mut link.owes_ack, true) {
-                self.owing.push(slot);
-            }
-        }
+        let before = out.len();
+        self.visit(Part::Hot, VISITS_MAX, out);
+        let cold = if out.len() > before { COLD_VISITS_MAX } else { VISITS_MAX };
+        self.visit(Part::Cold, cold, out);
     }
 
     #[inline]
     fn poll_send(&mut self, out: &mut Batch) {
-        for _ in 0..self.sending.len().min(VISITS_MAX) {
+        while let Some(slot) = self.acked.pop() {
+            let Some((_, link)) = &mut self.links[slot as usize] else { continue };
+            link.complete(out);
+            if out.is_full() {
+                // There may be more of it.
+                self.acked.push(slot);
+                return;
+            }
+            link.was_acked = false;
+        }
+        for _ in 0..self.sending.len().min(SEND_VISITS_MAX) {
             if out.is_full() {
                 return;
             }
             self.send_cursor = if self.send_cursor < self.sending.len() { self.send_cursor } else { 0 };
             let slot = self.sending[self.send_cursor];
             let Some((_, link)) = &mut self.links[slot as usize] else { continue };
-            if link.progress(&self.local, out) {
+            let (is_busy, is_ending) = (link.progress(&self.local, out), link.is_ending());
+            if is_busy {
                 self.send_cursor += 1;
             } else {
                 link.is_sending = false;
                 self.sending.swap_remove(self.send_cursor);
+            }
+            if is_ending {
+                self.say(slot.into());
             }
         }
     }

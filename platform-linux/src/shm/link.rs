@@ -12,6 +12,8 @@ use super::local::LocalMemory;
 use super::memory::{OwnMemory, ShareError};
 use super::receiver::{Lie, Receiver, RecvQueue, Taken};
 use super::sender::Sender;
+use super::slot;
+use super::watch::Next;
 
 pub(super) struct Link {
     // Before the memory it writes.
@@ -29,6 +31,8 @@ pub(super) struct Link {
     pub(super) is_sending: bool,
     /// On the fabric's list of links that owe the peer an acknowledgement.
     pub(super) owes_ack: bool,
+    /// On the fabric's list of links whose peer has acknowledged something with an answer.
+    pub(super) was_acked: bool,
     /// What was received last was answered before the next poll: the next is likely to be.
     answers: bool,
 }
@@ -65,6 +69,7 @@ impl Link {
             end: End::No,
             is_sending: false,
             owes_ack: false,
+            was_acked: false,
             answers: false,
         })
     }
@@ -96,6 +101,32 @@ impl Link {
         if self.end == End::No {
             self.end = End::Draining;
         }
+    }
+
+    /// What to look for; a look at it is a look at the link.
+    #[inline]
+    pub(super) fn next(&self) -> Next {
+        let always = self.end != End::No;
+        match &self.receiver {
+            Some(receiver) => {
+                let (slot, phase) = receiver.next();
+                Next { slot, phase, wide: receiver.is_wide(), always }
+            }
+            None => Next { slot: core::ptr::null(), phase: false, wide: false, always },
+        }
+    }
+
+    /// Asks for the lines that a visit needs.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        for line in 0..size_of::<Self>().div_ceil(64) {
+            slot::prefetch((&raw const *self).cast::<u8>().wrapping_add(64 * line));
+        }
+    }
+
+    /// Whether it has ended, or is about to: then it is to be visited whatever comes.
+    pub(super) fn is_ending(&self) -> bool {
+        self.end != End::No
     }
 
     #[inline]
@@ -133,9 +164,11 @@ impl Link {
         }
     }
 
-    /// Takes what has come into the posted receives. Tells whether the peer has something to learn of it.
+    /// Takes what has come into the posted receives. Tells whether the peer has something to learn of it, and whether it
+    /// has told of sends that are done.
     #[inline]
-    pub(super) fn receive(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
+    pub(super) fn receive(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> (bool, bool) {
+        let acked_before = self.sender.acked();
         let (mut is_drained, mut is_first) = (true, true);
         if let (Some(receiver), End::No | End::Draining) = (&mut self.receiver, self.end) {
             let mut parts = 0;
@@ -182,7 +215,7 @@ impl Link {
         if self.end != End::No {
             self.flush_recvs(out, is_drained);
         }
-        self.told != self.consumed()
+        (self.told != self.consumed(), self.sender.acked() != acked_before)
     }
 
     #[cold]
@@ -203,6 +236,12 @@ impl Link {
                 self.end = End::Flushing;
             }
         }
+    }
+
+    /// Reports what is known to be done.
+    #[inline]
+    pub(super) fn complete(&mut self, out: &mut Batch) {
+        self.sender.complete(out, self.qp_num);
     }
 
     /// Looks how far the peer is with what was sent, sends on, and reports what is done. Tells whether there is more.

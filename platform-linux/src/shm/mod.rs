@@ -69,6 +69,7 @@ mod socket;
 mod tick;
 mod token;
 mod users;
+mod watch;
 mod wire;
 
 #[cfg(test)]

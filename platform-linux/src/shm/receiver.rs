@@ -86,13 +86,15 @@ impl Receiver {
         self.is_wide
     }
 
-    /// The next descriptor's word, if it is there. Cost when it is not: one load.
+    /// Where the next descriptor will be, and what its phase bit is then. Mapped as long as this lives.
+    #[inline]
+    pub(super) fn next(&self) -> (*const u8, bool) {
+        (self.slot(), self.geometry.phase(self.consumed as u32))
+    }
+
+    /// The next descriptor's word, if it is there.
     #[inline]
     pub(super) fn peek(&self) -> Option<Word> {
-        if self.is_wide {
-            // SAFETY: a slot of the peer's mapped segment.
-            unsafe { slot::prefetch_second_line(self.slot()) };
-        }
         // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
         let word = unsafe { slot::load(self.slot()) };
         (word.phase() == self.geometry.phase(self.consumed as u32)).then_some(word)

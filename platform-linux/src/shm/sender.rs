@@ -181,6 +181,12 @@ impl Sender {
         Ok(())
     }
 
+    /// Descriptors that the peer has taken.
+    #[inline]
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
     /// Whether something was posted that is not done.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {

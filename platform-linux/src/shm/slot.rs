@@ -101,13 +101,20 @@ pub(super) unsafe fn load(slot: *const u8) -> Word {
 /// `slot` begins a slot that stays mapped.
 #[inline]
 pub(super) unsafe fn prefetch_second_line(slot: *const u8) {
+    // SAFETY: inside the slot (caller).
+    prefetch(unsafe { slot.add(SLOT_BYTES / 2) });
+}
+
+/// Asks for a line that is soon to be read. Any address will do: it is a hint.
+#[inline]
+pub(super) fn prefetch<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: inside the slot (caller); a prefetch changes nothing that a program can see.
+    // SAFETY: a prefetch changes nothing that a program can see, and faults at no address.
     unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(slot.add(SLOT_BYTES / 2).cast());
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = slot;
+    let _ = line;
 }
 
 /// Asks for the lines of a slot that is going to be written, so that they are on their way while it is still being decided
