@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::fabric::{alone, cpu, shm_name};
+use common::fabric::{alone, cpu, echoes, shm_name};
 use common::{lab_addresses, port};
 use spinwire::echo::EchoServer;
 use spinwire::load::{Extent, Pace};
@@ -80,30 +80,32 @@ fn twenty_thousand_messages_allocate_nothing_on_either_side() {
     both_sides(
         |marks| {
             let mut setup = Setup::new(&Options::on_core(0), Role::Listen(server)).unwrap();
-            serve(setup.start().unwrap(), marks);
+            serve(setup.start().unwrap(), marks, 20_000);
         },
         |marks| {
             let role = Role::Connect(Endpoint { target: server, source: Some(SocketAddr::new(client, 0)) });
             let mut setup = Setup::new(&client_options(1), role).unwrap();
-            ping(setup.start().unwrap(), marks);
+            ping(setup.start().unwrap(), marks, 20_000);
         },
     );
 }
 
+/// `SPINWIRE_SHM_ECHOES=10000000` makes it so many.
 #[test]
 fn twenty_thousand_messages_over_shared_memory_allocate_nothing_on_either_side() {
     let _turn = alone();
     let name: Name = shm_name().parse().unwrap();
+    let messages = echoes(20_000);
     both_sides(
         |marks| {
             let role = ShmRole::Listen(name.clone(), Users::default());
             let mut setup = ShmSetup::new(&Options::on_core(cpu(0)), role).unwrap();
-            serve(setup.start().unwrap(), marks);
+            serve(setup.start().unwrap(), marks, messages);
         },
         |marks| {
             let role = ShmRole::Connect(name.clone(), Users::default());
             let mut setup = ShmSetup::new(&client_options(cpu(1)), role).unwrap();
-            ping(setup.start().unwrap(), marks);
+            ping(setup.start().unwrap(), marks, messages);
         },
     );
 }
@@ -134,26 +136,30 @@ fn client_options(cpu: u32) -> Options {
     Options { connections: 8, depth: Size::Asked(8), message_bytes_max: 64, ..Options::on_core(cpu) }
 }
 
-fn serve<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks) {
+/// Answers, and counts while at least three quarters of `messages` come.
+fn serve<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks, messages: u64) {
     let mut server = EchoServer::new(64, Stop::default(), None);
     marks.listening.store(true, Ordering::Release);
     reactor.run(&mut server, |_| marks.warm.load(Ordering::Acquire)).unwrap();
     let answered = reactor.stats().messages_received;
     let (ran, calls) = counted(|| reactor.run(&mut server, |_| marks.enough.load(Ordering::Acquire)));
     ran.unwrap();
-    assert!(reactor.stats().messages_received > answered + 15_000, "the server was watched while it worked");
+    let watched = reactor.stats().messages_received - answered;
+    assert!(watched > messages / 4 * 3, "the server was watched while it worked: {watched} of {messages} messages");
+    println!("server: {calls} calls of the allocator in {watched} messages");
     assert_eq!(calls, 0, "calls of the allocator by the server's loop");
     reactor.run(&mut server, |_| marks.done.load(Ordering::Acquire)).unwrap();
     reactor.close(&mut server).unwrap();
 }
 
-fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks) {
+/// Asks, and counts while `messages` come back.
+fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks, messages: u64) {
     let plan = Plan {
         connections: 8,
         depth: 8,
         message_bytes: 64,
         pace: Pace::Closed,
-        extent: Extent::Count(23_000),
+        extent: Extent::Count(messages + 3_000),
         warmup: 100,
         verify: true,
         raw: false,
@@ -162,12 +168,14 @@ fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks) {
     let mut pinger = Pinger::new(plan, Stop::default(), None);
     reactor.run(&mut pinger, |pinger| pinger.replies() >= 1_000 || pinger.is_done()).unwrap();
     marks.warm.store(true, Ordering::Release);
-    let (ran, calls) = counted(|| reactor.run(&mut pinger, |pinger| pinger.replies() >= 21_000 || pinger.is_done()));
+    let (ran, calls) =
+        counted(|| reactor.run(&mut pinger, |pinger| pinger.replies() >= messages + 1_000 || pinger.is_done()));
     ran.unwrap();
+    println!("client: {calls} calls of the allocator in {messages} messages");
     assert_eq!(calls, 0, "calls of the allocator by the client's loop");
     marks.enough.store(true, Ordering::Release);
     reactor.run(&mut pinger, Pinger::is_done).unwrap();
     let (outcome, measure) = pinger.into_results();
     assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(measure.replies, 23_000);
+    assert_eq!(measure.replies, messages + 3_000);
 }

@@ -54,6 +54,14 @@ pub fn serve_at(url: &str, extra: &str) -> Server {
     Server { process, url: url.to_owned(), _alone: None }
 }
 
+/// How long a run is that proves something of every message: `SPINWIRE_SHM_ECHOES`, or `few`.
+pub fn echoes(few: u64) -> u64 {
+    match std::env::var("SPINWIRE_SHM_ECHOES") {
+        Ok(text) => text.parse().expect("SPINWIRE_SHM_ECHOES is a number"),
+        Err(_) => few,
+    }
+}
+
 /// A name no other test uses.
 pub fn shm_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);

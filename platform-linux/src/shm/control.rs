@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
@@ -11,7 +11,7 @@ use spinwire_core::fabric::{Action, ActionError, Control};
 use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
-use super::arenas::{PeerArenas, may_be_lent};
+use super::arenas::PeerArenas;
 use super::conn::{Conn, Incoming, Request, Stage};
 use super::fabric::ShmFabric;
 use super::layout::Geometry;
@@ -19,10 +19,9 @@ use super::listener::{ListenError, Listener};
 use super::name::Name;
 use super::options::{ControlError, ShmControlCounters, ShmControlOptions};
 use super::pulse::Pulse;
-use super::socket::{Credentials, FDS_MAX, Poller, Socket};
+use super::socket::{Poller, Socket};
 use super::token::Token;
-use super::wire::{Packet, Terms};
-use crate::mem::Arena;
+use super::wire::Packet;
 use crate::readiness::{Readiness, Watch};
 use crate::sys::os::{CallError, Errno, wait_readable};
 
@@ -47,7 +46,7 @@ pub struct ShmControl<'m> {
     pub(super) events: VecDeque<CmEvent>,
     pub(super) pulse: Pulse,
     /// This core's buffers and their length, if they may be lent.
-    arena: Option<(Arc<OwnedFd>, u64)>,
+    pub(super) arena: Option<(Arc<OwnedFd>, u64)>,
     pub(super) peer_arenas: PeerArenas,
     pub(super) next_tick: Instant,
     pub(super) next_look: Instant,
@@ -141,26 +140,6 @@ impl ShmControl<'_> {
     /// The last failure that the engine could not be told.
     pub fn last_failure(&self) -> Option<CallError> {
         self.last_failure
-    }
-
-    /// Lets processes of the own user read `arena`, the memory that sends are posted from. (Others are not let: they would
-    /// see what belongs to third parties. A process of the same user can read this one's memory in any case, as far as the
-    /// kernel lets it trace.)
-    pub(super) fn lend(&mut self, arena: &Arena) {
-        self.arena = may_be_lent(arena).map(|fd| (Arc::clone(fd), arena.len() as u64));
-    }
-
-    /// What a peer is told and given of this side's memory.
-    pub(super) fn terms(&self, geometry: Geometry, peer: Option<Credentials>) -> (Terms, Option<BorrowedFd<'_>>) {
-        match self.arena.as_ref().filter(|_| self.is_own(peer)) {
-            Some((fd, bytes)) => (Terms { geometry, arena_bytes: *bytes }, Some(fd.as_fd())),
-            None => (Terms { geometry, arena_bytes: 0 }, None),
-        }
-    }
-
-    /// Whether a peer is a process of this one's user.
-    pub(super) fn is_own(&self, peer: Option<Credentials>) -> bool {
-        peer.is_some_and(|peer| peer.uid == self.options.users.own())
     }
 
     pub(super) fn note_failure(&mut self, error: CallError) {
@@ -272,14 +251,7 @@ impl ShmControl<'_> {
         let lends = self.arena.is_some() && self.is_own(peer);
         offer.map_or(Ok(()), |offer| fabric.attach(id, offer, lends))
     }
-
-    /// What goes along with a request or an accept.
-    pub(super) fn descriptors<'a>(&'a self, segment: &'a OwnedFd, arena: Option<BorrowedFd<'a>>) -> Descriptors<'a> {
-        [segment.as_fd(), self.pulse.fd().as_fd()].into_iter().chain(arena).collect()
-    }
 }
-
-type Descriptors<'a> = heapless::Vec<BorrowedFd<'a>, FDS_MAX>;
 
 fn geometry_of(fabric: &ShmFabric<'_>, id: ConnId) -> Result<Geometry, CallError> {
     fabric.geometry(id).ok_or(CallError { call: "shm segment", errno: Errno(libc::EBADF) })

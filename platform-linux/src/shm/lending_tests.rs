@@ -5,10 +5,11 @@ use std::rc::Rc;
 use spinwire_core::fabric::{Completion, Fabric, Outcome, WcStatus};
 
 use super::fabric::ShmFabric;
+use super::hostile_tests::{Hostile, lie};
 use super::memory::PeerMemory;
 use super::receiver::Lie;
 use super::slot::{Body, Word};
-use super::tests::{GUARD, Hostile, Side, conn, done, join_lending, lie, poll, recv_chain, send};
+use super::tests::{GUARD, Side, conn, done, join_lending, poll, recv_chain, send};
 
 const MIB: usize = 1 << 20;
 

@@ -53,6 +53,7 @@ pub mod fuzzing;
 mod handshake;
 mod hook;
 mod layout;
+mod lend;
 mod link;
 mod listener;
 mod local;
@@ -73,6 +74,8 @@ mod watch;
 mod wire;
 
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod lending_tests;
 #[cfg(test)]
 mod memory_tests;
@@ -80,6 +83,8 @@ mod memory_tests;
 mod soak;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod watch_tests;
 
 pub(crate) use arenas::may_be_lent;
 pub use control::ShmControl;

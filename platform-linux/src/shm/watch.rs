@@ -14,20 +14,20 @@ use super::slot;
 /// The links of a core.
 #[derive(Default)]
 pub(super) struct Watch {
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// So many, from the beginning, are hot.
-    hot: usize,
+    pub(super) hot: usize,
     hot_cursor: usize,
     cold_cursor: usize,
 }
 
 /// One link, with what a look needs.
 #[derive(Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     /// The slot of its next descriptor; null until the peer's segment is known.
     next: *const u8,
     /// Its place in the fabric's table.
-    place: u16,
+    pub(super) place: u16,
     /// Looks since something was there.
     idle: u16,
     /// What the phase bit is when the descriptor is there.
@@ -60,7 +60,7 @@ pub(super) type Ready = heapless::Vec<(u32, u16), READY_MAX>;
 /// Links found in one go. So many cache lines are asked for at once.
 pub(super) const READY_MAX: usize = 16;
 /// A link is cold after so many looks in vain: about 0.1 ms of a loop that has nothing else to do.
-const COLD_AFTER: u16 = 1_000;
+pub(super) const COLD_AFTER: u16 = 1_000;
 /// How far ahead lines are asked for.
 const AHEAD: usize = 4;
 
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    fn find(&self, place: u16) -> Option<usize> {
+    pub(super) fn find(&self, place: u16) -> Option<usize> {
         self.entries.iter().position(|entry| entry.place == place)
     }
 
@@ -188,138 +188,5 @@ impl Entry {
             }
             slot::load(self.next).phase() == self.phase || self.always
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Slots of peers, and a watch that looks at them.
-    struct Rig {
-        slots: Vec<Slot>,
-        watch: Watch,
-    }
-
-    #[repr(align(128))]
-    struct Slot([u8; slot::SLOT_BYTES]);
-
-    impl Rig {
-        fn new(links: usize) -> Self {
-            let mut rig = Rig {
-                slots: std::iter::repeat_with(|| Slot([0; slot::SLOT_BYTES])).take(links).collect(),
-                watch: Watch::with_capacity(links),
-            };
-            for place in 0..links as u16 {
-                rig.watch.add(place);
-                // SAFETY: the slots live as long as the watch, and do not move.
-                unsafe { rig.watch.say(place, rig.next(place, true)) };
-            }
-            rig
-        }
-
-        fn next(&self, place: u16, phase: bool) -> Next {
-            Next { slot: self.slots[place as usize].0.as_ptr(), phase, wide: false, always: false }
-        }
-
-        /// A message for the link in `place`.
-        fn put(&mut self, place: u16) {
-            let word = slot::Word::new(true, slot::Body::Inline(0), None, 0);
-            // SAFETY: a slot of our own.
-            unsafe { slot::store(self.slots[place as usize].0.as_mut_ptr(), word) };
-        }
-
-        /// One look at a part; what is found is taken.
-        fn look(&mut self, part: Part, visits: usize) -> Vec<u16> {
-            let mut ready = Ready::new();
-            self.watch.look(part, visits, READY_MAX, &mut ready);
-            for &(at, place) in &ready {
-                self.slots[place as usize].0.fill(0);
-                // SAFETY: as in `new`.
-                unsafe { self.watch.was_visited(at, self.next(place, true)) };
-            }
-            ready.into_iter().map(|(_, place)| place).collect()
-        }
-    }
-
-    #[test]
-    fn a_link_that_got_a_message_is_hot_until_nothing_came_for_a_while() {
-        let mut rig = Rig::new(100);
-        assert_eq!((rig.watch.count(Part::Hot), rig.watch.count(Part::Cold)), (0, 100));
-        for place in [3, 50, 99] {
-            rig.put(place);
-        }
-        let found: Vec<u16> = (0..4).flat_map(|_| rig.look(Part::Cold, 30)).collect();
-        assert_eq!(found, [3, 50, 99]);
-        assert_eq!(rig.watch.count(Part::Hot), 3);
-        rig.put(50);
-        assert_eq!(rig.look(Part::Hot, 64), [50]);
-        for _ in 0..COLD_AFTER - 1 {
-            assert_eq!(rig.look(Part::Hot, 64), []);
-        }
-        assert_eq!(rig.watch.count(Part::Hot), 1, "the last one is younger");
-        assert_eq!(rig.look(Part::Hot, 64), []);
-        assert_eq!((rig.watch.count(Part::Hot), rig.watch.count(Part::Cold)), (0, 100));
-    }
-
-    #[test]
-    fn whatever_comes_and_goes_each_link_is_looked_at_and_none_twice() {
-        let mut state = 0x5eed_u64;
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
-        let mut rig = Rig::new(200);
-        for round in 0..2_000 {
-            match random(8) {
-                0 if rig.watch.entries.len() > 20 => {
-                    let place = rig.watch.entries[random(rig.watch.entries.len() as u64) as usize].place;
-                    rig.watch.remove(place);
-                }
-                1 => {
-                    let place = random(200) as u16;
-                    if rig.watch.find(place).is_none() {
-                        rig.watch.add(place);
-                        // SAFETY: as in `new`.
-                        unsafe { rig.watch.say(place, rig.next(place, true)) };
-                    }
-                }
-                _ => {}
-            }
-            let mut expected: Vec<u16> = (0..random(40)).map(|_| random(200) as u16).collect();
-            expected.retain(|&place| rig.watch.find(place).is_some());
-            expected.sort_unstable();
-            expected.dedup();
-            for &place in &expected {
-                rig.put(place);
-            }
-            let mut found = Vec::new();
-            for part in [Part::Hot, Part::Cold, Part::Hot] {
-                // Twice as many looks as links: a list may be begun in its middle.
-                for _ in 0..60 {
-                    found.extend(rig.look(part, 1 + random(20) as usize));
-                }
-            }
-            found.sort_unstable();
-            assert_eq!(found, expected, "round {round}");
-            let mut places: Vec<u16> = rig.watch.entries.iter().map(|entry| entry.place).collect();
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), rig.watch.entries.len());
-            assert!(rig.watch.hot <= rig.watch.entries.len());
-        }
-    }
-
-    #[test]
-    fn a_link_that_ends_is_visited_although_nothing_comes() {
-        let mut rig = Rig::new(3);
-        // SAFETY: as in `new`.
-        unsafe { rig.watch.say(1, Next { always: true, ..rig.next(1, true) }) };
-        assert_eq!(rig.look(Part::Cold, 64), [1]);
-        // SAFETY: there is no slot.
-        unsafe { rig.watch.say(2, Next { slot: std::ptr::null(), always: true, ..rig.next(2, true) }) };
-        assert!((0..3).any(|_| rig.look(Part::Cold, 64) == [2]));
     }
 }
