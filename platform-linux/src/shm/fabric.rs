@@ -36,7 +36,7 @@ pub struct ShmFabric<'m> {
 /// Links looked at in one poll, hot or cold: with more of a kind than that, each is looked at every few turns, and a turn
 /// stays short.
 const VISITS_MAX: usize = 64;
-/// Cold links looked at in a poll that found something in a hot one: a thousand are through within a hundred turns.
+/// Cold links looked at in every poll, also if the hot ones are busy: a thousand are through within some hundred turns.
 const COLD_VISITS_MAX: usize = 8;
 /// Links whose peer is asked in one poll how far it is, where no answer has told.
 const SEND_VISITS_MAX: usize = 16;
@@ -191,9 +191,12 @@ impl Fabric for ShmFabric<'_> {
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
         let before = out.len();
+        // A few cold ones first: hot ones that fill every batch must not keep the others out.
+        self.visit(Part::Cold, COLD_VISITS_MAX, out);
         self.visit(Part::Hot, VISITS_MAX, out);
-        let cold = if out.len() > before { COLD_VISITS_MAX } else { VISITS_MAX };
-        self.visit(Part::Cold, cold, out);
+        if out.len() == before && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
+            self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);
+        }
     }
 
     #[inline]
