@@ -191,9 +191,11 @@ impl Fabric for ShmFabric<'_> {
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
         let before = out.len();
+        // Those that become hot in this poll have had their visit.
+        let hot = self.watch.count(Part::Hot).min(VISITS_MAX);
         // A few cold ones first: hot ones that fill every batch must not keep the others out.
         self.visit(Part::Cold, COLD_VISITS_MAX, out);
-        self.visit(Part::Hot, VISITS_MAX, out);
+        self.visit(Part::Hot, hot, out);
         if out.len() == before && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
             self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);
         }
