@@ -2,7 +2,7 @@
 //!
 //! | line | what it does | what it says |
 //! |---|---|---|
-//! | `open WHICH NAME BYTES TAG` | as number `WHICH` listens, says so, accepts, says so | `ready`, `up`; or `failed REASON` |
+//! | `open WHICH NAME BYTES DEPTH TAG` | as number `WHICH` listens, says so, accepts, says so | `ready`, `up`; or `failed REASON` |
 //! | `trips WHICH WINDOW` | a window of round trips, with number `WHICH` | |
 //! | `stream WHICH WINDOW WARM TIMES` | a window of a stream | |
 //! | `check WINDOW WHICH` | only the check of the placement before (0) or after (1) a window | |
@@ -40,7 +40,11 @@ pub fn run(descriptor: &str, priority: bool) -> Result<(), Failure> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>();
         match words[0] {
-            "open" => side.open(number(1)? as usize, words[2], number(3)? as usize, words[4]),
+            "open" => {
+                let (bytes, depth, tag) = (number(3)? as usize, number(4)? as u32, words[5].to_owned());
+                let job = Job { bytes, depth, tag, cpu: side.cpu, board: side.board };
+                side.open(number(1)? as usize, words[2], &job);
+            }
             "trips" => {
                 let window = number(2)?;
                 side.window(window, number(1)? as usize, |answer, _| answer.echo(window));
@@ -72,25 +76,16 @@ struct Side {
 }
 
 impl Side {
-    fn open(&mut self, which: usize, name: &str, bytes: usize, tag: &str) {
+    fn open(&mut self, which: usize, name: &str, job: &Job) {
         // What the other side could not open is not kept here either.
         self.open.truncate(which);
-        match self.try_open(name, bytes, tag) {
+        match try_open(name, job) {
             Ok(answer) => {
                 self.open.push(answer);
                 println!("up");
             }
             Err(why) => println!("failed {}", why.to_string().replace('\n', " ")),
         }
-    }
-
-    fn try_open(&self, name: &str, bytes: usize, tag: &str) -> Result<Box<dyn Answer>, Failure> {
-        let peer = peers::ALL.iter().find(|peer| peer.name == name).ok_or("there is no such contestant")?;
-        let job = Job { bytes, tag: tag.to_owned(), cpu: self.cpu, board: self.board };
-        let mut answer = (peer.answer)(&job)?;
-        println!("ready");
-        answer.accept()?;
-        Ok(answer)
     }
 
     fn window(&mut self, window: u64, which: usize, work: impl FnOnce(&mut dyn Answer, &Board)) {
@@ -106,6 +101,14 @@ impl Side {
         board.meet_answering(window * STEPS + 3);
         board.check(window, 1);
     }
+}
+
+fn try_open(name: &str, job: &Job) -> Result<Box<dyn Answer>, Failure> {
+    let peer = peers::ALL.iter().find(|peer| peer.name == name).ok_or("there is no such contestant")?;
+    let mut answer = (peer.answer)(job)?;
+    println!("ready");
+    answer.accept()?;
+    Ok(answer)
 }
 
 impl Board {

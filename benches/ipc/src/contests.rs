@@ -35,6 +35,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Messages that may be on their way: for round trips what an application gets that chooses nothing, for streams up to 4 MiB
+    /// of them.
+    fn depth(self, bytes: usize) -> u32 {
+        match self {
+            Kind::Trips => 32,
+            Kind::Stream => ((4 << 20) / bytes).clamp(4, 256) as u32,
+        }
+    }
+
     /// For a sentence.
     pub fn words(self) -> &'static str {
         match self {
@@ -63,7 +72,7 @@ fn contest(
     let pinned = run.pinned();
     let mut contestants = Vec::new();
     for peer in peers::ALL {
-        let which = match pair.open(peer, bytes) {
+        let which = match pair.open(peer, bytes, kind.depth(bytes)) {
             Ok(which) => which,
             Err(why) => {
                 skip(run, skipped, peer.name, &why.to_string());

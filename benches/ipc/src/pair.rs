@@ -64,13 +64,13 @@ impl Pair {
     ///
     /// # Errors
     /// Why it cannot take part.
-    pub fn open(&self, peer: &Peer, bytes: usize) -> Result<usize, Failure> {
+    pub fn open(&self, peer: &Peer, bytes: usize, depth: u32) -> Result<usize, Failure> {
         let which = self.open.borrow().len();
         let tag = format!("{}-{}-{which}-{bytes}", std::process::id(), self.window.get());
         let _busy = self.watch.busy(&format!("setting up {}", peer.name));
-        self.order(format_args!("open {which} {} {bytes} {tag}", peer.name))?;
+        self.order(format_args!("open {which} {} {bytes} {depth} {tag}", peer.name))?;
         self.reply("ready")?;
-        let ask = (peer.ask)(&Job { bytes, tag, cpu: self.cores.id(0) as u32, board: self.board });
+        let ask = (peer.ask)(&Job { bytes, depth, tag, cpu: self.cores.id(0) as u32, board: self.board });
         // Also after a failure, so that the next reply is the next order's.
         let up = self.reply("up");
         let ask = ask?;

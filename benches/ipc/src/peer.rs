@@ -15,6 +15,8 @@ pub type Failure = Box<dyn Error>;
 pub struct Job {
     /// Bytes of each message, at least eight: they begin with its number.
     pub bytes: usize,
+    /// Messages that may be on their way, where that can be chosen.
+    pub depth: u32,
     /// A name that nobody else on this machine uses.
     pub tag: String,
     /// The CPU of the side that gets this.

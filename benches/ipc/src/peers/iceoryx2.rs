@@ -30,14 +30,13 @@ impl Ends {
     fn new(job: &Job, out: &str, back: &str) -> Result<Self, Failure> {
         set_log_level(LogLevel::Fatal);
         let node = NodeBuilder::new().signal_handling_mode(SignalHandlingMode::Disabled).create::<ipc::Service>()?;
-        let depth = (WINDOW_BYTES / job.bytes).clamp(4, 256);
         let service = |way: &str| -> Result<_, Failure> {
             let name = format!("spinwire-ipc/{}/{way}", job.tag);
             Ok(node
                 .service_builder(&name.as_str().try_into()?)
                 .publish_subscribe::<[u8]>()
                 .enable_safe_overflow(false)
-                .subscriber_max_buffer_size(depth)
+                .subscriber_max_buffer_size(job.depth as usize)
                 .max_publishers(1)
                 .max_subscribers(1)
                 .open_or_create()?)
@@ -113,5 +112,3 @@ impl Answer for Answering {
         }
     }
 }
-
-const WINDOW_BYTES: usize = 4 << 20;

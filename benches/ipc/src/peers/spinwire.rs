@@ -14,12 +14,11 @@ pub const PEER: Peer = Peer { name: "spinwire", answer, ask };
 
 type Shm = Reactor<'static, ShmControl<'static>>;
 
-/// The defaults, for one connection; and a window of 4 MiB where 32 messages would be more.
+/// The defaults, for one connection with messages of one size.
 fn options(job: &Job) -> Options {
-    let depth = (WINDOW_BYTES / job.bytes).clamp(4, 256) as u32;
     Options {
         connections: 1,
-        depth: Size::Asked(depth),
+        depth: Size::Asked(job.depth),
         message_bytes_max: job.bytes as u32,
         ..Options::on_core(job.cpu)
     }
@@ -200,5 +199,3 @@ impl Handler for Taking<'_> {
         panic!("the connection closed: {report:?}");
     }
 }
-
-const WINDOW_BYTES: usize = 4 << 20;
