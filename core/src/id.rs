@@ -73,6 +73,8 @@ pub enum WorkKind {
     Recv,
     /// A posted send; the index is the low 20 bits of its sequence number on the connection.
     Send,
+    /// A one-sided operation; the index is the low 20 bits of its sequence number among those of the connection.
+    OneSided,
 }
 
 /// The 64 bits of a work request's `wr_id`.
@@ -97,6 +99,7 @@ impl WorkId {
         let kind = match kind {
             WorkKind::Recv => 1,
             WorkKind::Send => 2,
+            WorkKind::OneSided => 3,
         };
         let index = (index & INDEX_MASK) as u64;
         Self((index << INDEX_SHIFT) | (kind << KIND_SHIFT) | (conn.0 & TAG_MASK))
@@ -142,11 +145,18 @@ impl WorkId {
         match (self.0 >> KIND_SHIFT) & 0xf {
             1 => Some(WorkKind::Recv),
             2 => Some(WorkKind::Send),
+            3 => Some(WorkKind::OneSided),
             _ => None,
         }
     }
 
-    /// Buffer index of a receive, low 20 bits of the sequence number of a send.
+    /// Whether it is that of a one-sided operation.
+    #[inline]
+    pub const fn is_one_sided(self) -> bool {
+        (self.0 >> KIND_SHIFT) & 0xf == 3
+    }
+
+    /// Buffer index of a receive, low 20 bits of the sequence number of anything else.
     pub const fn index(self) -> u32 {
         (self.0 >> INDEX_SHIFT) as u32 & INDEX_MASK
     }
@@ -190,7 +200,7 @@ mod tests {
     fn a_work_id_gives_back_what_went_in() {
         for (slot, generation, index) in [(0, 1, 0), (65_535, GENERATION_MAX, INDEX_MASK), (7, 1 << 24, 12_345)] {
             let conn = ConnId::new(slot, generation);
-            for kind in [WorkKind::Recv, WorkKind::Send] {
+            for kind in [WorkKind::Recv, WorkKind::Send, WorkKind::OneSided] {
                 let work = WorkId::from_bits(WorkId::new(conn, kind, index).to_bits());
                 assert_eq!((work.slot(), work.kind(), work.index()), (slot as usize, Some(kind), index));
                 assert!(work.is_like(WorkId::new(conn, kind, 77)));

@@ -11,6 +11,7 @@
 //! | [`pool`], [`conn`] | buffers and connections over given memory |
 //! | [`cm`] | the connection state machine as a table |
 //! | [`fabric`] | the seams to a platform: data path and connection path |
+//! | [`remote`] | memory of a peer's that one-sided operations reach |
 //! | [`turn`] | one turn of the loop, generic over the seams and the application's handler |
 //! | [`timer`] | deadlines, keepalive and retries of all connections: a timer wheel over given memory |
 //! | [`stats`], [`histogram`] | counters of an engine, and of latencies |
@@ -28,6 +29,7 @@ pub mod fabric;
 pub mod histogram;
 pub mod id;
 pub mod pool;
+pub mod remote;
 pub mod ring;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -36,6 +36,10 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Chains of sends handed to the device: one doorbell each.
     pub doorbells: u64,
+    /// One-sided operations handed to the device.
+    pub operations: u64,
+    /// Of these, those that failed or whose connection ended first.
+    pub operations_failed: u64,
     /// Receives posted.
     pub receives_posted: u64,
     /// Largest batch of completions one poll brought.

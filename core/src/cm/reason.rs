@@ -81,7 +81,7 @@ pub enum CloseReason {
     /// A work request failed.
     #[error("{what} failed: {} (status {}, vendor code {vendor:#x})", status.words(), status.0)]
     Completion {
-        /// `send` or `receive`.
+        /// `send`, `receive`, or the name of a one-sided operation.
         what: &'static str,
         /// The status.
         status: WcStatus,
@@ -91,7 +91,7 @@ pub enum CloseReason {
     /// A work request could not be posted.
     #[error("posting a {what} failed with errno {errno}")]
     Post {
-        /// `send` or `receive`.
+        /// `send`, `receive` or `one-sided operation`.
         what: &'static str,
         /// Its errno.
         errno: i32,
@@ -133,6 +133,14 @@ pub enum ProtocolError {
     Imm {
         /// What came.
         imm: Option<u32>,
+    },
+    /// A message that tells of a write with immediate, of another length than such a message has.
+    #[error("told of a write with immediate in {got} bytes, {expected} expected")]
+    WriteImm {
+        /// Bytes that came.
+        got: u32,
+        /// Bytes such a message has.
+        expected: u32,
     },
     /// More credits than there are receives.
     #[error("gave {got} credits on top of {have}, at most {max} are possible")]

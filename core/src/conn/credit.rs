@@ -5,8 +5,8 @@
 //! may be seen in any order, so one number for both would promise room that is not there.
 //!
 //! ```text
-//!  immediate data:  31       19   18     17        16       15            0
-//!                  |  zero     | ask | goodbye | credit |  credits given  |
+//!  immediate data:  31   20   19       18     17        16       15            0
+//!                  |  zero  | write | ask | goodbye | credit |  credits given  |
 //! ```
 
 use crate::cm::reason::ProtocolError;
@@ -33,11 +33,14 @@ pub enum MessageKind {
     Ask,
     /// The sender closes; nothing comes after it.
     Goodbye,
+    /// The application's: it has written into an exposed region. The payload are the 4 bytes of its immediate data.
+    WriteImm,
 }
 
 const CREDIT_BIT: u32 = 1 << 16;
 const GOODBYE_BIT: u32 = 1 << 17;
 const ASK_BIT: u32 = 1 << 18;
+const WRITE_BIT: u32 = 1 << 19;
 
 impl Imm {
     /// Of data that gives no credits.
@@ -56,6 +59,7 @@ impl Imm {
             MessageKind::Credit => CREDIT_BIT,
             MessageKind::Ask => ASK_BIT,
             MessageKind::Goodbye => GOODBYE_BIT,
+            MessageKind::WriteImm => WRITE_BIT,
         };
         kind | self.credits as u32
     }
@@ -70,6 +74,7 @@ impl Imm {
             CREDIT_BIT => MessageKind::Credit,
             ASK_BIT => MessageKind::Ask,
             GOODBYE_BIT => MessageKind::Goodbye,
+            WRITE_BIT => MessageKind::WriteImm,
             _ => return None,
         };
         Some(Self { credits: bits as u16, kind })
@@ -172,7 +177,7 @@ impl Credits {
             return true;
         }
         let allowed = match kind {
-            MessageKind::Data => self.available > 1,
+            MessageKind::Data | MessageKind::WriteImm => self.available > 1,
             MessageKind::Credit | MessageKind::Ask => self.for_control(),
             MessageKind::Goodbye => self.for_goodbye(),
         };

@@ -1,11 +1,13 @@
 //! One connection's state, and the table of all.
 
 mod credit;
+mod op_queue;
 mod release;
 mod send_queue;
 mod table;
 
 pub use credit::{Credits, Imm, MessageKind};
+pub use op_queue::OpQueue;
 pub use release::{NotHeld, ReleaseWindow, WindowError};
 pub use send_queue::SendQueue;
 pub use table::{Place, Slot, Table, TableError, Vacant};
@@ -25,7 +27,7 @@ pub enum Origin {
     Request(RequestId),
 }
 
-/// Control messages that are to be queued, as a set: what is empty most of the time is one comparison.
+/// What a connection has to do besides sending data, as a set: what is empty most of the time is one comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due(u8);
 
@@ -37,6 +39,10 @@ impl Due {
     pub(crate) const ASK: Due = Due(2);
     /// The answer to the peer's question.
     pub(crate) const ANSWER: Due = Due(4);
+    /// One-sided operations are to be posted.
+    pub(crate) const OPERATIONS: Due = Due(8);
+    /// The control messages among them.
+    pub(crate) const MESSAGES: Due = Due(7);
 
     pub(crate) fn has(self, what: Due) -> bool {
         self.0 & what.0 != 0
@@ -123,7 +129,7 @@ pub struct Conn {
     pub(crate) starved: bool,
     /// The application wants it closed.
     pub(crate) close_asked: bool,
-    /// Control messages that are still to be queued.
+    /// What is still to be done besides sending data.
     pub(crate) due: Due,
     /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
     pub(crate) qp_num: QpNum,

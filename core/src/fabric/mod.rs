@@ -4,6 +4,10 @@
 //! thread, never blocks, and allocates nothing. The engine is generic over the implementations, so a call costs what
 //! the implementation costs.
 
+mod one_sided;
+
+pub use one_sided::{OneSidedOp, OneSidedWr};
+
 use crate::cm::event::CmEvent;
 use crate::config::BATCH_MAX;
 use crate::id::{ConnId, EndpointId, RequestId, WorkId};
@@ -37,6 +41,28 @@ pub trait Fabric {
     /// # Errors
     /// The first `taken` of both halves together were posted, the rest were not.
     fn post_send(&mut self, conn: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError>;
+
+    /// Posts one-sided operations as one chain with one doorbell, in order, behind what was posted on the connection
+    /// before: a send that is posted later arrives when what these write is in the peer's memory. Each comes back by a
+    /// completion in [`Fabric::poll_send`], in order; its buffer belongs to the device until then, or until the queue pair
+    /// is destroyed. What [`SendWr`]s retire is not affected.
+    ///
+    /// An operation that the peer does not allow fails with [`WcStatus::REM_ACCESS_ERR`] and breaks the queue pair.
+    ///
+    /// # Errors
+    /// The first `taken` were posted, the rest were not. `EOPNOTSUPP` (95) from a fabric that has no such operations, as
+    /// by default.
+    fn post_one_sided(&mut self, conn: ConnId, chain: &[OneSidedWr]) -> Result<(), PostError> {
+        let _ = (conn, chain);
+        Err(PostError { taken: 0, errno: 95 })
+    }
+
+    /// Reads and atomics that the connection may have under way, once it is up: what the two devices agreed on. 0, as by
+    /// default, where there can be none.
+    fn reads_max(&self, conn: ConnId) -> u32 {
+        let _ = conn;
+        0
+    }
 
     /// The number of the connection's queue pair, which all its completions carry; `None` while it has no queue pair.
     /// The engine asks once, when [`Action::CreateQp`] has succeeded, and panics if there is none then.
@@ -181,6 +207,8 @@ impl WcStatus {
     pub const LOC_LEN_ERR: WcStatus = WcStatus(1);
     /// The work request was flushed because the queue pair went to the error state.
     pub const WR_FLUSH_ERR: WcStatus = WcStatus(5);
+    /// The peer does not allow that operation there, or there is no such memory.
+    pub const REM_ACCESS_ERR: WcStatus = WcStatus(10);
     /// The peer did not acknowledge within timeout x retries.
     pub const RETRY_EXC_ERR: WcStatus = WcStatus(12);
     /// The peer had no receive posted for too long.

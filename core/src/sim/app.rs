@@ -12,7 +12,7 @@ use super::record;
 use crate::cm::hello::Refusal;
 use crate::cm::reason::{CloseReason, CloseReport};
 use crate::id::{ConnId, EndpointId};
-use crate::turn::{Answer, Cx, Handler, Request, SendError, Verdict};
+use crate::turn::{Answer, Cx, Done, Handler, OneSidedFailure, Request, SendError, Verdict};
 
 /// The application of one machine.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct App {
     pub reconnects: u32,
     /// The last connection that ended: its handle has to be good for nothing.
     dead: Option<ConnId>,
-    random: Random,
+    pub(super) random: Random,
     pub(super) net: Net,
     pub(super) book: Book,
 }
@@ -86,7 +86,10 @@ impl App {
     /// All that was planned has been done on the connections that are open.
     pub fn done(&self) -> bool {
         let open = self.conns.values().filter(|view| view.opened && view.closed.is_none() && !view.close_asked);
-        open.into_iter().all(|view| view.sent >= self.plan.count && view.answered == view.asked && view.owed.is_empty())
+        let operated = |view: &View| view.operations.asked >= self.plan.operations && view.operations.is_idle();
+        open.into_iter().all(|view| {
+            view.sent >= self.plan.count && view.answered == view.asked && view.owed.is_empty() && operated(view)
+        })
     }
 
     /// Connections that have ended.
@@ -134,6 +137,7 @@ impl App {
     /// Sends what is due until the queue or the plan is full.
     pub fn go_on(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
         let plan = self.plan;
+        self.operate(cx, conn);
         loop {
             let view = self.conns.entry(conn.to_bits()).or_default();
             if view.blocked || view.close_asked || view.closed.is_some() {
@@ -261,9 +265,17 @@ impl Handler for App {
         answer
     }
 
+    fn on_done(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, user: u64, outcome: Result<Done<'_>, OneSidedFailure>) {
+        self.check_done(cx, conn, user, outcome);
+    }
+
+    fn on_write_imm(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, imm: u32) {
+        self.check_told(conn, imm);
+    }
+
     fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
         let view = self.view_mut(conn);
-        assert!(view.blocked, "on_writable came unasked");
+        assert!(view.blocked || view.operations.asked > 0, "on_writable came unasked");
         view.blocked = false;
         self.go_on(cx, conn);
     }
@@ -273,6 +285,7 @@ impl Handler for App {
         let view = self.view_mut(conn);
         assert!(view.closed.is_none(), "{conn} was closed twice");
         assert_eq!(view.opened, report.was_open);
+        assert!(view.operations.is_idle(), "{conn} ended before its operations came back");
         view.closed = Some(*report);
         let endpoint = view.endpoint;
         self.check_end(conn, report);

@@ -45,7 +45,9 @@ impl World<'_, App> {
             if !up {
                 continue;
             }
-            let under_way = (qp.sends.len() - qp.arrived) as u32;
+            // An operation takes no receive.
+            let messages = qp.sends.iter().skip(qp.arrived).filter(|flight| flight.operation.is_none());
+            let under_way = messages.count() as u32;
             let sent = peer_qp.sends.iter().skip(peer_qp.arrived).filter_map(|flight| flight.imm);
             let queued = wire.hosts[node].recv_cq.iter().filter(|cqe| cqe.end == Some(number));
             let arrived = queued.filter_map(|cqe| match cqe.completion {

@@ -71,11 +71,15 @@ pub enum Fault {
     LoopAway,
     /// An application met a full queue.
     QueueFull,
+    /// An application met a full queue of one-sided operations.
+    OperationsFull,
+    /// A device refused a one-sided operation.
+    AccessRefused,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 30] = [
+    pub const ALL: [Fault; 32] = [
         Fault::EventLate,
         Fault::EventLost,
         Fault::EventDoubled,
@@ -106,6 +110,8 @@ impl Fault {
         Fault::QpBroken,
         Fault::LoopAway,
         Fault::QueueFull,
+        Fault::OperationsFull,
+        Fault::AccessRefused,
     ];
 }
 

@@ -11,7 +11,7 @@ use super::net::{Due, Net, Wire};
 use super::qp::{Flight, QpState};
 use super::record;
 use super::witness::{Cause, FLUSH};
-use crate::fabric::{Batch, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use crate::fabric::{Batch, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 use crate::id::ConnId;
 use crate::pool::Direction;
 
@@ -73,13 +73,16 @@ impl Fabric for SimFabric {
         for wr in first.iter().chain(second).take(taken) {
             self.send(wire, end, wr);
         }
-        wire.hosts[self.node].posted.push(end);
-        let delay = wire.hop();
-        if let Some(qp) = wire.ends[end].qp.as_mut().filter(|qp| !qp.moving && qp.state == QpState::Rts) {
-            qp.moving = true;
-            wire.after(delay, Due::Arrive(end));
-        }
+        wire.set_off(self.node, end);
         self.taken(wire, conn, "send", taken, count)
+    }
+
+    fn post_one_sided(&mut self, conn: ConnId, chain: &[OneSidedWr]) -> Result<(), PostError> {
+        self.post_operations(conn, chain)
+    }
+
+    fn reads_max(&self, _: ConnId) -> u32 {
+        self.net.wire().reads_max
     }
 
     fn qp_num(&self, conn: ConnId) -> Option<u32> {
@@ -118,11 +121,12 @@ impl SimFabric {
             len: wr.len,
             imm: wr.imm,
             signaled: wr.signaled,
+            operation: None,
         });
         qp.sends_fresh += 1;
     }
 
-    fn taken(
+    pub(super) fn taken(
         &self,
         wire: &mut Wire,
         conn: ConnId,
@@ -139,8 +143,18 @@ impl SimFabric {
 }
 
 impl Wire {
+    /// Something was posted on `end`: the next of it is on its way, if nothing is yet.
+    pub(super) fn set_off(&mut self, node: usize, end: usize) {
+        self.hosts[node].posted.push(end);
+        let delay = self.hop();
+        if let Some(qp) = self.ends[end].qp.as_mut().filter(|qp| !qp.moving && qp.state == QpState::Rts) {
+            qp.moving = true;
+            self.after(delay, Due::Arrive(end));
+        }
+    }
+
     /// How many of a chain of `count` are taken: all, or fewer by way of the faults.
-    fn cut(&mut self, count: usize) -> usize {
+    pub(super) fn cut(&mut self, count: usize) -> usize {
         if !self.random.chance(self.faults.posts_fail) {
             return count;
         }

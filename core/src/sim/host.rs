@@ -117,6 +117,8 @@ pub struct Host {
     pub recv_posted_max: usize,
     /// Sends a queue pair has room for.
     pub send_slots: u64,
+    /// What it has exposed to its peers.
+    pub exposed: Vec<u8>,
     /// The n-th action of this name from now fails.
     pub fail: Option<(&'static str, u32)>,
     /// Numbers of queue pairs that were destroyed, and how many numbers there ever were.

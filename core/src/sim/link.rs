@@ -34,15 +34,16 @@ impl Wire {
             record::fault(Fault::MessageLost);
             return self.try_again(end, attempts, ACK_WAIT, WcStatus::RETRY_EXC_ERR);
         }
-        if self.random.chance(self.faults.receivers_not_ready) {
+        let operates = self.is_operation_next(end);
+        if !operates && self.random.chance(self.faults.receivers_not_ready) {
             record::fault(Fault::ReceiverNotReady);
             return self.try_again(end, attempts, RNR_WAIT, WcStatus::RNR_RETRY_EXC_ERR);
         }
         let ready = peer.filter(|&peer| !self.ends[peer].gone).and_then(|peer| self.ends[peer].qp.as_ref());
         match ready.map(|qp| (qp.state, qp.recvs.is_empty())) {
-            Some((QpState::Rts, false)) => {}
+            Some((QpState::Rts, no_receive)) if operates || !no_receive => {}
             Some((QpState::Init, _)) if attempts < 100 => return self.after(100_000, Due::Arrive(end)),
-            Some((QpState::Rts, true)) => {
+            Some((QpState::Rts, _)) => {
                 let hostile = self.ends[end].hostile || peer.is_some_and(|peer| self.ends[peer].hostile);
                 assert!(self.raw || hostile, "a message was sent to a receive that is not there");
                 record::fault(Fault::ReceiverNotReady);
@@ -55,14 +56,20 @@ impl Wire {
         let flight = &mut qp.sends[qp.arrived];
         qp.arrived += 1;
         let (serial, imm, len) = (flight.serial, flight.imm, flight.len as usize);
+        let operation = flight.operation;
         let payload = match flight.buffer.zip(conn) {
             Some((buffer, conn)) => touch(memory, (node, conn), buffer, |bytes| bytes[..len].to_vec()),
             None => std::mem::take(&mut flight.payload),
         };
         let peer = peer.expect("checked above");
-        if !self.put(peer, &payload, payload.len() as u32, imm, memory) {
+        let refused = match operation {
+            Some(operation) => self.carry_out(end, peer, operation, (&payload, len)),
+            None => (!self.put(peer, &payload, payload.len() as u32, imm, memory)).then_some(WcStatus(9)),
+        };
+        if let Some(status) = refused {
             self.ends[end].qp.as_mut().expect("checked above").arrived -= 1;
-            return self.fail_send(end, WcStatus(9));
+            self.bring_all(end, memory);
+            return self.fail_send(end, status);
         }
         let (now, most, wire) = (self.now, self.faults.ack_latency, self.faults.latency);
         let ack = now + 1 + self.random.below(most);
@@ -116,14 +123,14 @@ impl Wire {
             self.ends[end].lies.push(wr_id);
         }
         record::note(|| std::format!("{conn}: {} bytes arrive, {kind:?}, immediate data {imm:x?}", payload.len()));
-        self.ends[end].arrived += u64::from(kind == Some(MessageKind::Data));
+        self.ends[end].arrived += u64::from(matches!(kind, Some(MessageKind::Data | MessageKind::WriteImm)));
         self.ends[end].goodbye |= kind == Some(MessageKind::Goodbye);
         self.complete(end, Side::Recv, 0, wr_id, Outcome::Done { bytes: claimed, imm });
         true
     }
 
     /// The sender learns that a send arrived.
-    pub(super) fn acknowledge(&mut self, end: usize, serial: u64) {
+    pub(super) fn acknowledge(&mut self, end: usize, serial: u64, memory: &mut dyn DeviceMemory) {
         let Some(qp) = &mut self.ends[end].qp else { return };
         // In the error state it comes back flushed, although it arrived.
         if qp.state != QpState::Rts || qp.sends.front().is_none_or(|flight| flight.serial != serial) {
@@ -131,6 +138,7 @@ impl Wire {
         }
         let flight = qp.sends.pop_front().expect("just seen");
         qp.arrived -= 1;
+        self.bring(end, &flight, memory);
         if flight.signaled {
             self.complete(end, Side::Send, serial, flight.wr_id, Outcome::Done { bytes: 0, imm: None });
         }

@@ -50,6 +50,9 @@ impl Wire {
                 touch(memory, (node, conn), buffer, |bytes| bytes.fill(0xdb));
             }
             for flight in qp.sends.iter_mut().rev().take(std::mem::take(&mut qp.sends_fresh)) {
+                if let Some(into) = flight.operation.and_then(|operation| operation.into) {
+                    touch(memory, (node, conn), into, |bytes| bytes.fill(0xdb));
+                }
                 if let Some(buffer) = flight.buffer.filter(|_| flight.inline) {
                     let len = flight.len as usize;
                     flight.payload = touch(memory, (node, conn), buffer, |bytes| Vec::from(&bytes[..len]));

@@ -8,9 +8,10 @@
 //! | `net`, `host` | what is under way; machines and ids |
 //! | `cm`, `control` | the connection manager, and an engine's way to it |
 //! | `qp`, `link`, `cq`, `fabric` | queue pairs, messages on the wire, completions, and an engine's way to them |
+//! | `one_sided` | operations on the memory that machines expose |
 //! | `memory`, `space` | lent buffers as a device sees them; the memory of an engine |
 //! | `world`, `check` | drives the engines, and checks every sum after every turn |
-//! | `app`, `plan`, `ending` | an application that notices when a message is lost, doubled or changed |
+//! | `app`, `plan`, `ending`, `operations` | an application that notices when a message is lost, doubled or changed, or an operation is |
 //! | `witness` | writes down what an engine was shown, and judges the reasons it reports |
 //! | `faults`, `trouble`, `random` | what goes wrong how often, and what happens at once, from a seed |
 //! | `scenario`, `run` | what a seed means, and running it |
@@ -29,6 +30,8 @@ mod host;
 mod link;
 mod memory;
 mod net;
+mod one_sided;
+mod operations;
 mod plan;
 mod qp;
 mod random;

@@ -47,6 +47,8 @@ pub struct Wire {
     pub due: BTreeMap<(u64, u64), Due>,
     /// Counts what was ever put under way, and queue pairs.
     pub serial: u64,
+    /// Reads and atomics that a queue pair may have under way.
+    pub reads_max: u32,
     /// No credits are counted: sends may meet no receive.
     pub raw: bool,
     /// Events of these kinds never reach these machines.
@@ -72,6 +74,7 @@ impl Net {
             ends: Vec::new(),
             due: BTreeMap::new(),
             serial: 0,
+            reads_max: 16,
             raw: false,
             lost: Vec::new(),
             frozen: false,
@@ -193,7 +196,7 @@ impl Wire {
             match due {
                 Due::Event(node, event, end) => self.show(node, *event, end),
                 Due::Arrive(end) => self.arrive(end, memory),
-                Due::Ack(end, serial) => self.acknowledge(end, serial),
+                Due::Ack(end, serial) => self.acknowledge(end, serial, memory),
                 Due::Flush(end) => self.flush(end),
             }
         }

@@ -8,6 +8,7 @@ use super::coverage::Fault;
 use super::cq::{Cqe, Side};
 use super::memory::BufferName;
 use super::net::{Due, Net, Wire};
+use super::one_sided::Operation;
 use super::record;
 use crate::fabric::{Completion, Outcome, WcStatus};
 use crate::id::{ConnId, WorkId, WorkKind};
@@ -95,6 +96,8 @@ pub struct Flight {
     pub imm: Option<u32>,
     /// A completion was asked for.
     pub signaled: bool,
+    /// A one-sided operation and no message.
+    pub(super) operation: Option<Operation>,
 }
 
 impl Net {
@@ -140,7 +143,11 @@ impl Wire {
     pub fn fail_send(&mut self, end: usize, status: WcStatus) {
         let Some(qp) = &mut self.ends[end].qp else { return };
         // What arrived before it succeeded, whether or not the acknowledgement is seen: completions come in order.
-        let arrived: Vec<_> = qp.sends.drain(..std::mem::take(&mut qp.arrived)).collect();
+        // But an answer that brings something has to be there for that.
+        let arrived = qp.sends.iter().take(std::mem::take(&mut qp.arrived));
+        let confirmed = arrived.take_while(|flight| flight.operation.is_none_or(|operation| operation.into.is_none()));
+        let confirmed = confirmed.count();
+        let arrived: Vec<_> = qp.sends.drain(..confirmed).collect();
         let failed = qp.sends.pop_front();
         for flight in arrived.iter().filter(|flight| flight.signaled) {
             self.complete(end, Side::Send, flight.serial, flight.wr_id, Outcome::Done { bytes: 0, imm: None });

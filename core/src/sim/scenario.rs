@@ -1,10 +1,12 @@
 //! What a seed means: the machines, what goes wrong, and what the applications do.
 
+use std::vec;
 use std::vec::Vec;
 
 use super::MS;
 use super::app::App;
 use super::faults::Faults;
+use super::operations::EXPOSED_BYTES;
 use super::plan::{Book, Plan, Style, View};
 use super::random::Random;
 use super::record;
@@ -74,10 +76,18 @@ impl Scenario {
         let config = config_of(random, depth);
         // A network with a keepalive never falls silent.
         let calm = calm && config.keepalive.is_none();
-        let sizes: &[u32] = if random.below(6) == 0 && !calm { &[16, 64] } else { &[64] };
+        let operates = random.below(3) == 0;
+        // Areas of one-sided operations are longer than the shortest messages.
+        let sizes: &[u32] = if random.below(6) == 0 && !calm && !operates { &[16, 64] } else { &[64] };
         let mut space = || Space::new(Config { message_bytes_max: random.pick(sizes), ..config }, conns);
         let mut spaces: Vec<_> = (0..nodes).map(|_| space()).collect();
-        let plans: Vec<_> = (0..nodes).map(|_| self.plan(random, depth, calm)).collect();
+        let mut plans: Vec<_> = (0..nodes).map(|_| self.plan(random, depth, calm)).collect();
+        if operates {
+            spaces = spaces.into_iter().map(|space| space.with_operations(random.pick(&[1, 2, 8]))).collect();
+        } else {
+            plans.iter_mut().for_each(|plan| plan.operations = 0);
+        }
+        let reads_max = random.pick(&[1, 2, 16]);
         // The last machine refuses everybody.
         let listening: Vec<_> = (0..nodes.min(2).max(nodes - 1)).collect();
         let book = Book::default();
@@ -87,6 +97,10 @@ impl Scenario {
             app
         });
         world.steps_left = STEPS_MAX;
+        world.net.wire().reads_max = reads_max;
+        if operates {
+            world.net.wire().hosts.iter_mut().for_each(|host| host.exposed = vec![0; EXPOSED_BYTES]);
+        }
         world.check = World::check;
         if !calm && random.below(3) == 0 {
             world.stall = Some((50, random.pick(&[5 * MS, 700 * MS, 6_000 * MS])));
@@ -101,7 +115,7 @@ impl Scenario {
         } else {
             story.troubles(self)
         }
-        story.ends();
+        story.ends(&book);
     }
 
     fn faults(self, random: &mut Random) -> Faults {
@@ -148,6 +162,8 @@ impl Scenario {
             close_at_once: random.below(4) == 0,
             closes: if calm || random.below(4) > 0 { 0 } else { 20 },
             refuses: if calm || random.below(6) > 0 { 0 } else { 300 },
+            operations: random.pick(&[0, 0, 3, 20]),
+            trespasses: if calm || random.below(8) > 0 { 0 } else { 100 },
         }
     }
 }
@@ -272,7 +288,7 @@ impl Story<'_, '_> {
     }
 
     /// Everything is closed, ends within its deadlines, and leaves nothing.
-    fn ends(&mut self) {
+    fn ends(&mut self, book: &Book) {
         let world = &mut self.world;
         for node in 0..world.nodes.len() {
             world.with(node, |cx, app| app.close_all(cx));
@@ -289,6 +305,10 @@ impl Story<'_, '_> {
         for (number, node) in world.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             let open = node.app.conns.values().filter(|view| view.closed.is_none()).count();
             assert_eq!(open, 0, "node {number} was never told of an end");
+        }
+        for (number, host) in world.net.wire().hosts.iter().enumerate() {
+            let word = host.exposed.get(..8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes);
+            assert!(book.can_be(number, word), "the word of node {number} was counted up to {word}");
         }
         for node in &world.nodes {
             let stats = node.engine.stats();

@@ -4,11 +4,11 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::config::{Config, Mode, Retry, Timeouts};
-use crate::conn::{Conn, Place, Slot};
-use crate::fabric::SendWr;
+use crate::conn::{Conn, OpQueue, Place, Slot};
+use crate::fabric::{OneSidedWr, SendWr};
 use crate::pool::PoolSlot;
 use crate::timer::TimerSlot;
-use crate::turn::{DirtySlot, Memory, Needs, PoolMemory};
+use crate::turn::{DirtySlot, Memory, Needs, OneSidedMemory, PoolMemory};
 
 /// The memory of one engine.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Space {
     recv_slots: Vec<PoolSlot>,
     send_slots: Vec<PoolSlot>,
     bytes: Vec<u8>,
+    queues: Vec<OpQueue>,
+    operations: Vec<OneSidedWr>,
 }
 
 impl Space {
@@ -38,15 +40,35 @@ impl Space {
             recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
             send_slots: vec![PoolSlot::default(); needs.send_buffers],
             bytes: vec![0; (needs.recv_buffers + needs.send_buffers) * config.message_bytes_max as usize],
+            queues: Vec::new(),
+            operations: Vec::new(),
         }
     }
 
+    /// With room for so many one-sided operations on each connection, a power of two.
+    #[must_use]
+    pub fn with_operations(mut self, each: usize) -> Self {
+        let conns = self.conns.len();
+        self.queues = vec![OpQueue::default(); conns];
+        self.operations = (0..each * conns).map(|_| OneSidedWr::EMPTY).collect();
+        let buffers = OneSidedMemory::buffers(self.operations.len());
+        self.send_slots.resize(self.send_slots.len() + buffers, PoolSlot::default());
+        self.bytes.resize(self.bytes.len() + buffers * self.config.message_bytes_max as usize, 0);
+        self
+    }
+
+    /// One-sided operations on each connection.
+    pub(super) fn operations(&self) -> usize {
+        self.operations.len() / self.conns.len()
+    }
+
     /// What the engine is given.
-    pub(super) fn memory(&mut self) -> Memory<'_> {
+    pub(super) fn memory(&mut self) -> (Memory<'_>, OneSidedMemory<'_>) {
         let stride = self.config.message_bytes_max;
         let (recv, send) = self.bytes.split_at_mut(self.recv_slots.len() * stride as usize);
         let region_offset = recv.len() as u64;
-        Memory {
+        let one_sided = OneSidedMemory { queues: &mut self.queues, slots: &mut self.operations };
+        let memory = Memory {
             conns: &mut self.conns,
             places: &mut self.places,
             dirty: &mut self.dirty,
@@ -54,7 +76,8 @@ impl Space {
             sends: &mut self.sends,
             recv: PoolMemory { slots: &mut self.recv_slots, bytes: recv, region_offset: 0, stride },
             send: PoolMemory { slots: &mut self.send_slots, bytes: send, region_offset, stride },
-        }
+        };
+        (memory, one_sided)
     }
 }
 

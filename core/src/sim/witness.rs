@@ -102,7 +102,11 @@ impl Wire {
 
     pub(super) fn see_completion(&mut self, end: usize, side: Side, completion: &Completion) {
         let (node, Some(link)) = (self.ends[end].node, self.ends[end].conn) else { return };
-        let (step, what) = if side == Side::Recv { (RECEIVES, "receive") } else { (SENDS, "send") };
+        let (step, what) = match side {
+            Side::Recv => (RECEIVES, "receive"),
+            Side::Send if completion.wr_id.is_one_sided() => (SENDS, OPERATION),
+            Side::Send => (SENDS, "send"),
+        };
         self.hosts[node].step = step;
         let (raw, stamp) = (self.raw, (self.hosts[node].turn, step));
         match completion.outcome {
@@ -206,7 +210,9 @@ impl Witness {
             CloseReason::KeepaliveLost { silent, .. } => now - self.began >= silent.get(),
             CloseReason::Call { call: "ibv_post_recv", .. } => self.saw(Cause::Post("receive")),
             CloseReason::Call { call, .. } => self.saw(Cause::Call(call)),
-            CloseReason::Completion { what, status, .. } => self.saw(Cause::Completion(what, status)) && no_goodbye,
+            CloseReason::Completion { what, status, .. } => {
+                self.saw(Cause::Completion(as_seen(what), status)) && no_goodbye
+            }
             CloseReason::Post { what, .. } => self.saw(Cause::Post(what)),
             CloseReason::Hello(_) => self.saw_event(CmEventKind::Established),
             CloseReason::Protocol(_) => hostile || self.saw(Cause::Completion("receive", WcStatus::LOC_LEN_ERR)),
@@ -260,13 +266,21 @@ impl Witness {
             // Its message came before whatever was seen.
             (_, CloseReason::Protocol(ProtocolError::Credits { .. })) => true,
             (Cause::Completion(what, status), CloseReason::Completion { what: other, status: reported, .. }) => {
-                (*what, *status) == (other, reported)
+                (*what, *status) == (as_seen(other), reported)
             }
             (Cause::Post(what), CloseReason::Post { what: other, .. }) => *what == other,
             (Cause::Local, CloseReason::Local) => true,
             _ => false,
         }
     }
+}
+
+/// What a completion of a one-sided operation is of, for whoever sees no more than its work id.
+const OPERATION: &str = "operation";
+
+/// What a reported completion was of, as far as its work id tells.
+fn as_seen(what: &'static str) -> &'static str {
+    if matches!(what, "send" | "receive") { what } else { OPERATION }
 }
 
 /// Whether a cause ends a connection that is up.

@@ -82,13 +82,17 @@ impl<'m, H: Handler> World<'m, H> {
             net.wire().hosts.push(Host {
                 listening: listening.contains(&node),
                 recv_posted_max: sizing.recv_posted as usize,
-                send_slots: sizing.send_slots.into(),
+                send_slots: u64::from(sizing.send_slots) + space.operations() as u64,
                 ..Host::default()
             });
             let control = SimControl { net: net.clone(), node };
             let fabric = SimFabric { net: net.clone(), node };
-            let engine =
-                Engine::new(config, space.memory(), control, fabric).expect("a space is as large as it must be");
+            let operations = space.operations();
+            let (memory, one_sided) = space.memory();
+            let mut engine = Engine::new(config, memory, control, fabric).expect("a space is as large as it must be");
+            if operations > 0 {
+                engine = engine.with_one_sided(one_sided).expect("a space is as large as it must be");
+            }
             nodes.push(Node { engine, app: app(node, &net), alive: true, away_until: 0, worked: true });
         }
         Self { net, nodes, now: 0, still: 0, serial: 0, stall: None, steps_left: u64::MAX, check: |_, _| () }

@@ -28,7 +28,8 @@ impl<C: Control> Engine<'_, C> {
         for place in 0..core.conns.live() {
             let Some(conn) = core.conns.live_at(place).and_then(|id| core.conns.get(id)) else { continue };
             received += u64::from(conn.recv_posted + conn.sends.answers());
-            sent += u64::from(conn.sends.app());
+            let id_slot = conn.link.slot();
+            sent += u64::from(conn.sends.app() + core.operations(id_slot));
             at_most("posted receives", conn.recv_posted, core.sizing.recv_posted)?;
             at_most(
                 "receive buffers of one connection",

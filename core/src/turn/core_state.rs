@@ -3,6 +3,7 @@
 use super::cx::{ConnectError, SendError};
 use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
+use super::one_sided::OneSidedMemory;
 use crate::cm::event::Peer;
 use crate::config::{Config, Mode, Sizing};
 use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, QpNum, SendQueue, Table};
@@ -27,6 +28,7 @@ pub(super) struct Core<'m> {
     /// The stamp of this turn.
     pub(super) now: Instant,
     pub(super) timers: Wheel<'m>,
+    pub(super) one_sided: OneSidedMemory<'m>,
 }
 
 impl<'m> Core<'m> {
@@ -47,6 +49,7 @@ impl<'m> Core<'m> {
             stats: Stats::default(),
             now: Instant::ZERO,
             timers: Wheel::new(timers, Instant::ZERO),
+            one_sided: OneSidedMemory::default(),
         })
     }
 
@@ -120,6 +123,21 @@ impl<'m> Core<'m> {
         fill(&mut buf[..len as usize]);
         let buf = self.send_pool.lend(buf, id);
         queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
+        self.dirty.mark(id.slot());
+        Ok(())
+    }
+
+    /// Queues a message of the application's that is not plain data, behind those that wait. Its credit is a later
+    /// flush's business, as theirs.
+    pub(super) fn queue_message(&mut self, id: ConnId, kind: MessageKind, bytes: &[u8]) -> Result<(), SendError> {
+        let conn = self.conns.get_mut(id).filter(|conn| conn.flows()).ok_or(SendError::NotOpen)?;
+        let mut buf = self.send_pool.take().ok_or(SendError::WouldBlock)?;
+        buf[..bytes.len()].copy_from_slice(bytes);
+        let (len, buf) = (bytes.len() as u32, Some(self.send_pool.lend(buf, id)));
+        let inline = len <= self.config.inline_bytes_max;
+        let wr = SendWr { buf, len, imm: imm(self.config.mode, kind), inline, ..SendWr::EMPTY };
+        conn.sends.push(self.sends, wr);
+        conn.unsettle();
         self.dirty.mark(id.slot());
         Ok(())
     }

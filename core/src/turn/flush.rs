@@ -48,6 +48,7 @@ impl<C: Control> Engine<'_, C> {
     #[inline(never)]
     fn flush_other<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         self.wishes(handler, id);
+        self.post_operations(handler, id);
         self.core.gather(id);
         let Core { conns, sends, sizing, stats, .. } = &mut self.core;
         if let Some(conn) = conns.get_mut(id) {
@@ -72,7 +73,13 @@ impl<C: Control> Engine<'_, C> {
     }
 
     #[cold]
-    fn post_failed<H: Handler>(&mut self, handler: &mut H, id: ConnId, what: &'static str, error: PostError) {
+    pub(super) fn post_failed<H: Handler>(
+        &mut self,
+        handler: &mut H,
+        id: ConnId,
+        what: &'static str,
+        error: PostError,
+    ) {
         self.feed(handler, id, Input::WorkFailed, Some(CloseReason::Post { what, errno: error.errno }));
     }
 
@@ -116,7 +123,7 @@ impl Core<'_> {
     #[inline(never)]
     fn gather(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
-        let gathered = conn.due != Due::NOTHING && self.gather_due(id);
+        let gathered = conn.due.has(Due::MESSAGES) && self.gather_due(id);
         // Data that goes out anyway carries the credits.
         let updates = |conn: &Conn| !conn.data_goes() && update_goes(conn, &self.sizing);
         if !gathered && self.conns.get(id).is_some_and(updates) {

@@ -1,6 +1,7 @@
 //! What an application implements.
 
 use super::cx::Cx;
+use super::one_sided::{Done, OneSidedFailure};
 use crate::cm::event::{CmEventKind, Peer};
 use crate::cm::hello::{Hello, Refusal};
 use crate::cm::reason::CloseReport;
@@ -66,6 +67,17 @@ pub trait Handler {
     /// A message arrived. The bytes are those of the receive buffer: they are valid, and may be changed, until the
     /// callback returns. The buffer is then posted again, or sent back as the answer.
     fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer;
+
+    /// A one-sided operation is over: `user` is what it was asked with. Exactly once for each that was taken, in the order
+    /// they were asked on the connection, and before [`Handler::on_close`]. It makes room for another.
+    fn on_done(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, user: u64, outcome: Result<Done<'_>, OneSidedFailure>) {
+        let _ = (cx, conn, user, outcome);
+    }
+
+    /// The peer has written into a region of this side with [`Cx::write_imm`]: the bytes are there. In order with messages.
+    fn on_write_imm(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, imm: u32) {
+        let _ = (cx, conn, imm);
+    }
 
     /// After a [`SendError::WouldBlock`](super::SendError::WouldBlock), there is room again.
     fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {

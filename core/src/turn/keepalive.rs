@@ -93,7 +93,7 @@ impl Core<'_> {
     pub(super) fn gather_due(&mut self, id: ConnId) -> bool {
         let Some(conn) = self.conns.get_mut(id) else { return false };
         if conn.due.has(Due::GOODBYE) {
-            conn.due = Due::NOTHING;
+            conn.due.remove(Due::MESSAGES);
             self.queue_control(id, MessageKind::Goodbye);
             return true;
         }
@@ -108,11 +108,11 @@ impl Core<'_> {
             // It goes to the front, and out in this flush: the credit for it is there.
             let seq = Some(conn.sends.clear_seq());
             conn.asked = conn.asked.map(|asked| Asked { seq, ..asked });
-            conn.due = Due::NOTHING;
+            conn.due.remove(Due::MESSAGES);
             self.stats.asks += 1;
             self.queue_control(id, MessageKind::Ask);
         } else {
-            conn.due = Due::NOTHING;
+            conn.due.remove(Due::MESSAGES);
             self.stats.credit_messages += 1;
             self.queue_control(id, MessageKind::Credit);
         }
@@ -128,7 +128,7 @@ pub(super) fn due_goes(conn: &Conn, sizing: &Sizing) -> bool {
         State::Lingering => conn.sends.gathered() > 0,
         _ => false,
     };
-    conn.due != Due::NOTHING
+    conn.due.has(Due::MESSAGES)
         && speaks
         && !conn.goodbye
         // One slot is the goodbye's.

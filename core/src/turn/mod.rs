@@ -16,6 +16,7 @@ mod held;
 mod keepalive;
 mod memory;
 mod observe;
+mod one_sided;
 mod receive;
 mod send;
 #[cfg(feature = "sim")]
@@ -29,6 +30,7 @@ pub use cx::{ConnectError, Cx, SendError};
 pub use dirty::DirtySlot;
 pub use handler::{Answer, Handler, Request, Verdict};
 pub use memory::{Memory, Needs, PoolMemory, SetupError};
+pub use one_sided::{Done, OneSidedError, OneSidedFailure, OneSidedMemory};
 
 use crate::config::Config;
 use crate::fabric::{Batch, Control, Fabric};

@@ -143,7 +143,7 @@ impl<'m, C: Control> Engine<'m, C> {
 
     /// Whether a message is delivered that comes while the connection is being opened or closed. If so it is open.
     #[cold]
-    fn is_wanted<H: Handler>(&mut self, handler: &mut H, id: ConnId) -> bool {
+    pub(super) fn is_wanted<H: Handler>(&mut self, handler: &mut H, id: ConnId) -> bool {
         self.peer_is_up(handler, id);
         let wanted = |conn: &Conn| !conn.close_asked && still_delivers(conn.reason);
         if self.core.conns.get(id).is_some_and(wanted) {
@@ -167,6 +167,7 @@ impl<'m, C: Control> Engine<'m, C> {
         match read {
             Err(None) => return self.core.hold(id, buf, bytes, imm),
             Err(Some(fault)) => return self.peer_fault(handler, id, buf, fault),
+            Ok(MessageKind::WriteImm) => return self.told_of_write(handler, id, buf, bytes),
             Ok(_) => self.core.recv_pool.release(buf),
         }
         // Any message proves that the peer is up.
@@ -178,7 +179,7 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    fn peer_fault<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, fault: ProtocolError) {
+    pub(super) fn peer_fault<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, fault: ProtocolError) {
         self.core.recv_pool.release(buf);
         self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
     }
@@ -259,11 +260,11 @@ fn read_message(
         return Ok(MessageKind::Data);
     }
     let message = imm.and_then(Imm::from_bits).ok_or(Some(ProtocolError::Imm { imm }))?;
-    if message.kind != MessageKind::Data && bytes > 0 {
+    if message.kind != MessageKind::Data && bytes > 0 && message.kind != MessageKind::WriteImm {
         return Err(Some(ProtocolError::TooLong { got: bytes, max: 0 }));
     }
     conn.credits.gain(message.credits).map_err(Some)?;
-    if message.kind == MessageKind::Data {
+    if matches!(message.kind, MessageKind::Data | MessageKind::WriteImm) {
         conn.credits.used_by_data();
     }
     Ok(message.kind)

@@ -27,6 +27,9 @@ impl<C: Control> Engine<'_, C> {
     }
 
     fn sent<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
+        if completion.wr_id.is_one_sided() {
+            return self.operation_completed(handler, completion);
+        }
         let Core { conns, stats, now, .. } = &mut self.core;
         let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.send_work) else { return };
         let Some(count) = conn.sends.retired_by(completion.wr_id.index()) else {
@@ -61,7 +64,7 @@ impl<C: Control> Engine<'_, C> {
         let done = |conn: &crate::conn::Conn| {
             conn.state == State::Lingering && !conn.due.has(crate::conn::Due::GOODBYE) && conn.sends.occupied() == 0
         };
-        if self.core.conns.get(id).is_some_and(done) {
+        if self.core.conns.get(id).is_some_and(done) && self.core.operations(id.slot()) == 0 {
             self.feed(handler, id, Input::SendsDone, None);
         }
     }

@@ -139,6 +139,7 @@ impl<C: Control> Engine<'_, C> {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
         if !core::mem::replace(&mut conn.opened, true) {
             self.core.stats.opened += 1;
+            self.open_operations(id);
             handler.on_open(&mut Cx { core: &mut self.core }, id);
         }
     }
@@ -161,6 +162,7 @@ impl<C: Control> Engine<'_, C> {
         };
         let link = conn.link;
         self.destroy(id);
+        self.fail_operations(handler, id);
         self.core.timers.cancel_all(id);
         self.core.conns.remove_up_to(id, link);
         self.core.stats.closed += 1;

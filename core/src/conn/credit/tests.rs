@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 
 #[test]
 fn immediate_data_reads_back_and_nonsense_is_refused() {
-    for kind in [MessageKind::Data, MessageKind::Credit, MessageKind::Ask, MessageKind::Goodbye] {
+    use MessageKind::{Ask, Credit, Data, Goodbye, WriteImm};
+    for kind in [Data, Credit, Ask, Goodbye, WriteImm] {
         for credits in [0, 1, u16::MAX] {
             let imm = Imm { credits, kind };
             assert_eq!(Imm::from_bits(imm.to_bits()), Some(imm));
         }
     }
-    for bits in [3 << 16, 5 << 16, 6 << 16, 1 << 19, 1 << 31, u32::MAX] {
+    for bits in [3 << 16, 5 << 16, 6 << 16, 9 << 16, 1 << 20, 1 << 31, u32::MAX] {
         assert_eq!(Imm::from_bits(bits), None);
     }
 }
