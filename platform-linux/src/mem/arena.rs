@@ -264,7 +264,7 @@ fn place(kind: PageKind, len: usize, config: &ArenaConfig) -> Result<Placed, Ref
     }
     if let Some(fd) = &memfd {
         // Every page is there: a hole would be no error to a reader, but to be seen by nobody.
-        memfd::fill(fd.as_fd(), len).and_then(|()| memfd::seal(fd.as_fd())).map_err(refuse)?;
+        memfd::fill(fd.as_fd(), len).and_then(|()| memfd::seal(fd.as_fd(), memfd::SEALS)).map_err(refuse)?;
     }
     Ok((mapping, memfd, bind_refused))
 }

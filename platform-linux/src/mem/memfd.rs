@@ -7,7 +7,10 @@ use crate::sys::os::{CallError, Errno, check};
 
 /// What must be promised of memory that is passed on: nobody takes a page away, and nobody maps it for writing who has not
 /// yet. (A memfd of Linux 5.1 or later.)
-pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+pub(crate) const SEALS: libc::c_int = SIZE_SEALS | libc::F_SEAL_FUTURE_WRITE;
+
+/// The same of memory that whoever gets it may change.
+pub(crate) const SIZE_SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 /// A memfd of `len` bytes, a multiple of the page size. It has no name and no pages yet.
 pub(crate) fn create(kind: PageKind, len: usize) -> Result<OwnedFd, CallError> {
@@ -31,8 +34,8 @@ pub(crate) fn fill(fd: BorrowedFd<'_>, len: usize) -> Result<(), CallError> {
 }
 
 /// Seals it for good. What is mapped for writing stays so.
-pub(crate) fn seal(fd: BorrowedFd<'_>) -> Result<(), CallError> {
-    let seals = SEALS | libc::F_SEAL_SEAL;
+pub(crate) fn seal(fd: BorrowedFd<'_>, seals: libc::c_int) -> Result<(), CallError> {
+    let seals = seals | libc::F_SEAL_SEAL;
     // SAFETY: as above.
     check("fcntl(F_ADD_SEALS)", || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
 }

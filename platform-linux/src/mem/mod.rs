@@ -16,6 +16,7 @@
 
 mod arena;
 mod cgroup;
+mod exposed;
 mod hugepage;
 mod map;
 pub(crate) mod memfd;
@@ -26,6 +27,8 @@ mod stable;
 pub(crate) use arena::Limit;
 pub use arena::{Arena, ArenaConfig, ArenaError, Carver, OutOfArena, Piece, Placement};
 pub use cgroup::CgroupLimit;
+pub use exposed::ExposedRegion;
+pub(crate) use exposed::copy_shared;
 pub use hugepage::{PagePool, Refusal, Refused};
 pub(crate) use page::Bytes;
 pub use page::{PageKind, PagePolicy, PagePolicyError};

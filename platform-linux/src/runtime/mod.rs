@@ -40,6 +40,7 @@
 
 mod any;
 mod drive;
+mod expose;
 mod idle;
 mod link;
 mod options;
@@ -53,6 +54,7 @@ mod transport;
 
 pub use any::{AnyReactor, AnyRole, AnySetup, AnySetupError};
 pub use drive::{CqFailure, Reactor, RunError};
+pub use expose::ExposeError;
 pub use idle::Idle;
 pub use link::LinkOptions;
 #[cfg(feature = "rdma")]

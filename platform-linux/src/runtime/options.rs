@@ -34,6 +34,9 @@ pub struct Options {
     pub message_bytes_max: u32,
     /// Largest payload that travels inside its work request, in bytes.
     pub inline: Size,
+    /// One-sided operations that a connection may have under way, at most 1,024; rounded up to a power of two. Each takes a
+    /// send buffer of its own. 0, the default: none can be asked for, but peers can reach what this core exposes.
+    pub one_sided: u32,
     /// Kinds of memory pages, in the order to try them.
     pub pages: PagePolicy,
     /// How to learn of connection events.
@@ -58,6 +61,16 @@ pub struct Options {
     pub silence: Duration,
     /// Where the engine's randomness comes from.
     pub seed: u64,
+}
+
+impl Options {
+    /// One-sided operations of a connection, as they are made room for.
+    pub(super) fn operations(&self) -> u32 {
+        match self.one_sided {
+            0 => 0,
+            wish => wish.min(ONE_SIDED_MAX).next_power_of_two(),
+        }
+    }
 }
 
 /// Which side of connections a core is on.
@@ -103,6 +116,7 @@ impl Options {
             depth: Size::Default(32),
             message_bytes_max: 4_096,
             inline: Size::Default(INLINE_BYTES),
+            one_sided: 0,
             pages: PagePolicy::default(),
             readiness: ReadinessWish::Best,
             idle: Idle::Spin,
@@ -116,6 +130,9 @@ impl Options {
         }
     }
 }
+
+/// More would be waited for longer than they help.
+pub(super) const ONE_SIDED_MAX: u32 = 1_024;
 
 /// What common cards grant without making their work requests longer than four 64-byte blocks.
 const INLINE_BYTES: u32 = 220;

@@ -3,18 +3,21 @@
 use std::time::Duration;
 
 use spinwire_core::config::{Config, ConfigError};
-use spinwire_core::turn::{self, Needs};
+use spinwire_core::remote::Rights;
+use spinwire_core::turn;
 
 use super::drive::Reactor;
+use super::expose::ExposeError;
 use super::options::{Options, ReadinessWish, Role};
 use super::report::{self, SetupReport};
-use super::tables::{MemoryError, Tables, allocate};
+use super::tables::{MemoryError, Tables, allocate, needs_of};
 use crate::clock::ClockSource;
 use crate::cm::address::AddressError;
 use crate::cm::{ChannelError, ControlOptions, LocateError, VerbsControl, device_for_connecting, device_for_listening};
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
-use crate::mem::Arena;
+use crate::mem::{Arena, ArenaConfig, ExposedRegion};
 use crate::readiness::Readiness;
+use crate::shm::REGIONS_MAX;
 use crate::sys::os::CallError;
 use crate::verbs::{self, Device, MrError, QueueError, QueueOptions, Queues, Region};
 
@@ -30,6 +33,7 @@ pub struct Setup {
     queues: Option<Queues>,
     // After the queues: their protection domain is the region's too, and each holds it.
     region: Region<Arena>,
+    exposed: usize,
 }
 
 /// A core could not be set up. What was made until then is released.
@@ -101,15 +105,46 @@ impl Setup {
             Role::Listen(address) => device_for_listening(address)?,
             Role::Connect(endpoint) => device_for_connecting(endpoint, LOCATE_LIMIT)?,
         };
-        let sizes = QueueOptions { connections: options.connections, depth: options.depth, inline: options.inline };
+        let sizes = QueueOptions {
+            connections: options.connections,
+            depth: options.depth,
+            inline: options.inline,
+            one_sided: options.operations(),
+        };
         let queues = Queues::new(&device, &sizes)?;
         config.depth = queues.depth();
         config.inline_bytes_max = queues.inline_bytes();
-        let needs = Needs::of(&config, options.connections as usize);
+        let (needs, operations) = needs_of(&config, options);
         let arena = allocate(&config, options, &needs, device.numa_node(), false)?;
         let region = Region::register(queues.pd(), arena)?;
-        let tables = Tables::new(&needs);
-        Ok(Self { options: options.clone(), role, config, cpu, device, tables, queues: Some(queues), region })
+        let tables = Tables::new(&needs, operations);
+        Ok(Self {
+            options: options.clone(),
+            role,
+            config,
+            cpu,
+            device,
+            tables,
+            queues: Some(queues),
+            region,
+            exposed: 0,
+        })
+    }
+
+    /// Makes `bytes` of zeroes that the peers of all connections may use as `rights` say, and registers them with the device:
+    /// at most [`REGIONS_MAX`] regions, before the start. Send [`ExposedRegion::remote`] to those who are to use it; whoever
+    /// is connected to this core and guesses it may, too. On the pages that the options name, on the device's NUMA node.
+    ///
+    /// # Errors
+    /// See [`ExposeError`].
+    pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
+        ExposeError::check(bytes, self.exposed, REGIONS_MAX, self.queues.is_none())?;
+        let Some(queues) = &self.queues else { return Err(ExposeError::Started) };
+        let pages = self.options.pages.clone();
+        let arena = ArenaConfig { bytes, pages, node: self.device.numa_node(), lock: false, shared: false };
+        let region = verbs::expose(queues.pd(), Arena::allocate(&arena)?, bytes, rights)?;
+        self.exposed += 1;
+        Ok(region)
     }
 
     /// Opens the event channel, puts the engine together, and starts to listen if that is the role.

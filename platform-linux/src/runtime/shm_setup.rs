@@ -1,17 +1,23 @@
 //! The steps before the loop over shared memory.
 
+use std::rc::Rc;
+
 use spinwire_core::config::{CONNS_MAX, Config, ConfigError, DEPTH_MAX, POOL_BUFFERS_MAX};
+use spinwire_core::remote::Rights;
 use spinwire_core::turn::{self, Needs};
 
 use super::drive::Reactor;
+use super::expose::ExposeError;
 use super::options::{Options, ReadinessWish};
 use super::report::{Fabric, Segment, SetupReport};
-use super::tables::{MemoryError, Tables, allocate};
+use super::tables::{MemoryError, Tables, allocate, needs_of};
 use crate::clock::ClockSource;
 use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
-use crate::mem::{Arena, PageKind};
+use crate::mem::{Arena, ExposedRegion, PageKind};
 use crate::readiness::Readiness;
-use crate::shm::{self, ControlError, ListenError, Name, ShareError, ShmControl, ShmControlOptions, Users};
+use crate::shm::{
+    self, ControlError, ListenError, Name, OwnRegion, REGIONS_MAX, ShareError, ShmControl, ShmControlOptions, Users,
+};
 use crate::sys::os::CallError;
 
 /// A core that is set up but does not run yet: it owns the memory that a [`Reactor`] works in.
@@ -23,6 +29,7 @@ pub struct ShmSetup {
     segment: Segment,
     tables: Tables,
     arena: Arena,
+    exposed: Vec<Rc<OwnRegion>>,
     started: bool,
 }
 
@@ -104,16 +111,40 @@ impl ShmSetup {
             seed: options.seed,
         };
         config.check()?;
-        check_counts(options.connections, &config)?;
+        let (needs, operations) = needs_of(&config, options);
+        check_counts(options.connections, &config, &needs)?;
         let hugepages = options.pages.kinds().contains(&PageKind::TwoMib);
         let mut segment = shm::probe_segment(&config, hugepages)?;
-        let needs = Needs::of(&config, options.connections as usize);
         // Short messages travel in their descriptors: for them no buffer is lent.
         let lends = options.lend_buffers && config.message_bytes_max as usize > shm::INLINE_MAX;
         let arena = allocate(&config, options, &needs, cpu.node, lends)?;
         segment.lends_buffers = shm::may_be_lent(&arena).is_some();
-        let tables = Tables::new(&needs);
-        Ok(Self { options: options.clone(), role, config, cpu, segment, tables, arena, started: false })
+        let tables = Tables::new(&needs, operations);
+        Ok(Self {
+            options: options.clone(),
+            role,
+            config,
+            cpu,
+            segment,
+            tables,
+            arena,
+            exposed: Vec::new(),
+            started: false,
+        })
+    }
+
+    /// Makes `bytes` of zeroes that the peers of all connections may use as `rights` say: at most [`REGIONS_MAX`] regions,
+    /// before the start. Each is a memfd of its own, passed to every peer that connects or is connected to; send them
+    /// [`ExposedRegion::remote`]. On pages of 2 MiB where peers only read it and there are any, else on small pages.
+    ///
+    /// # Errors
+    /// See [`ExposeError`].
+    pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
+        ExposeError::check(bytes, self.exposed.len(), REGIONS_MAX, self.started)?;
+        let hugepages = self.options.pages.kinds().contains(&PageKind::TwoMib);
+        let (region, exposed) = shm::expose(self.exposed.len(), bytes, rights, hugepages)?;
+        self.exposed.push(region);
+        Ok(exposed)
     }
 
     /// Puts the engine together, and starts to listen if that is the role.
@@ -135,6 +166,7 @@ impl ShmSetup {
         if self.options.readiness == ReadinessWish::IoUring && readiness != Readiness::IoUring {
             return Err(ShmSetupError::Readiness(readiness));
         }
+        self.exposed.iter().for_each(|region| control.expose(Rc::clone(region)));
         let mut replaced_socket = false;
         let listening = match &self.role {
             ShmRole::Listen(name, _) => {
@@ -164,12 +196,11 @@ impl ShmSetup {
     }
 }
 
-fn check_counts(connections: u32, config: &Config) -> Result<(), ShmSetupError> {
+fn check_counts(connections: u32, config: &Config, needs: &Needs) -> Result<(), ShmSetupError> {
     if connections == 0 || connections as usize > CONNS_MAX {
         let (name, asked, max) = ("connections", connections, CONNS_MAX as u32);
         return Err(ConfigError::Range { name, asked, max }.into());
     }
-    let needs = Needs::of(config, connections as usize);
     let buffers = needs.recv_buffers.max(needs.send_buffers);
     if buffers > POOL_BUFFERS_MAX {
         return Err(ShmSetupError::Buffers { connections, depth: config.depth, buffers });

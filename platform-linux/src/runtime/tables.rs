@@ -1,11 +1,11 @@
 //! The memory of an engine, which is the same over every fabric.
 
 use spinwire_core::config::Config;
-use spinwire_core::conn::{Conn, Place, Slot};
-use spinwire_core::fabric::SendWr;
+use spinwire_core::conn::{Conn, OpQueue, Place, Slot};
+use spinwire_core::fabric::{OneSidedWr, SendWr};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::timer::TimerSlot;
-use spinwire_core::turn::{DirtySlot, Memory, Needs, PoolMemory};
+use spinwire_core::turn::{DirtySlot, Memory, Needs, OneSidedMemory, PoolMemory};
 
 use super::options::Options;
 use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
@@ -19,6 +19,8 @@ pub(super) struct Tables {
     sends: Vec<SendWr>,
     recv: Vec<PoolSlot>,
     send: Vec<PoolSlot>,
+    queues: Vec<OpQueue>,
+    operations: Vec<OneSidedWr>,
 }
 
 /// The tables of one engine, for as long as it is there. As in [`Memory`].
@@ -30,18 +32,19 @@ pub(crate) struct Lent<'m> {
     sends: &'m mut [SendWr],
     recv: &'m mut [PoolSlot],
     send: &'m mut [PoolSlot],
+    one_sided: OneSidedMemory<'m>,
     stride: u32,
 }
 
 impl<'m> Lent<'m> {
     /// The engine's memory, with receive buffers in the first of `bytes` and send buffers behind them. `bytes` are all of
     /// the region that the fabric knows.
-    pub(crate) fn with_buffers(self, bytes: &'m mut [u8]) -> Memory<'m> {
-        let Lent { conns, places, dirty, timers, sends, recv, send, stride } = self;
+    pub(crate) fn with_buffers(self, bytes: &'m mut [u8]) -> (Memory<'m>, OneSidedMemory<'m>) {
+        let Lent { conns, places, dirty, timers, sends, recv, send, one_sided, stride } = self;
         // The stride keeps the second half as aligned as the first.
         let recv_bytes = recv.len().saturating_mul(stride as usize).min(bytes.len());
         let (recv_half, send_half) = bytes.split_at_mut(recv_bytes);
-        Memory {
+        let memory = Memory {
             conns,
             places,
             dirty,
@@ -49,7 +52,13 @@ impl<'m> Lent<'m> {
             sends,
             recv: PoolMemory { slots: recv, bytes: recv_half, region_offset: 0, stride },
             send: PoolMemory { slots: send, bytes: send_half, region_offset: recv_bytes as u64, stride },
-        }
+        };
+        (memory, one_sided)
+    }
+
+    /// One-sided operations that a connection may have under way.
+    pub(crate) fn operations(&self) -> usize {
+        self.one_sided.slots.len().checked_div(self.conns.len()).unwrap_or(0)
     }
 
     /// Connections there can be.
@@ -69,7 +78,8 @@ pub struct MemoryError {
 }
 
 impl Tables {
-    pub(super) fn new(needs: &Needs) -> Self {
+    /// `operations` are one-sided ones, of all connections together.
+    pub(super) fn new(needs: &Needs, operations: usize) -> Self {
         fn all<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
             std::iter::repeat_with(make).take(count).collect()
         }
@@ -81,6 +91,8 @@ impl Tables {
             sends: all(needs.sends, || SendWr::EMPTY),
             recv: all(needs.recv_buffers, PoolSlot::default),
             send: all(needs.send_buffers, PoolSlot::default),
+            queues: all(if operations > 0 { needs.conns } else { 0 }, OpQueue::default),
+            operations: all(operations, || OneSidedWr::EMPTY),
         }
     }
 
@@ -94,9 +106,19 @@ impl Tables {
             sends: &mut self.sends,
             recv: &mut self.recv,
             send: &mut self.send,
+            one_sided: OneSidedMemory { queues: &mut self.queues, slots: &mut self.operations },
             stride: buffer_stride(config) as u32,
         }
     }
+}
+
+/// What an engine needs for `options`, and the one-sided operations of all connections together.
+pub(super) fn needs_of(config: &Config, options: &Options) -> (Needs, usize) {
+    let conns = options.connections as usize;
+    let operations = conns * options.operations() as usize;
+    let mut needs = Needs::of(config, conns);
+    needs.send_buffers += OneSidedMemory::buffers(operations);
+    (needs, operations)
 }
 
 /// The arena of all buffers, on `node`; `shared` where peers may be let read it.

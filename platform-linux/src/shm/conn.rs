@@ -7,6 +7,7 @@ use spinwire_core::cm::event::PrivateData;
 use spinwire_core::id::ConnId;
 use spinwire_core::time::Instant;
 
+use super::exposed::PeerRegion;
 use super::layout::Geometry;
 use super::memory::PeerMemory;
 use super::name::Name;
@@ -22,6 +23,8 @@ pub(super) struct Conn {
     /// The peer's segment, until the fabric has it.
     pub(super) offer: Option<Offer>,
     pub(super) pulse: Option<PeerPulse>,
+    /// What the peer has exposed, until the fabric has it.
+    pub(super) regions: Vec<PeerRegion>,
 }
 
 /// How far a connection is.
@@ -67,6 +70,8 @@ pub(super) struct Incoming {
     pub(super) listener: u32,
     pub(super) peer: Credentials,
     pub(super) deadline: Instant,
+    /// What it has exposed.
+    pub(super) regions: Vec<PeerRegion>,
     /// What its request brought.
     pub(super) offer: Option<(Offer, PeerPulse)>,
 }

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, Peer, PrivateData, Target};
@@ -13,6 +14,7 @@ use spinwire_core::time::{Instant, Nanos};
 
 use super::arenas::PeerArenas;
 use super::conn::{Conn, Incoming, Request, Stage};
+use super::exposed::{self, OwnRegion, REGIONS_MAX};
 use super::fabric::ShmFabric;
 use super::layout::Geometry;
 use super::listener::{ListenError, Listener};
@@ -48,6 +50,8 @@ pub struct ShmControl<'m> {
     /// This core's buffers and their length, if they may be lent.
     pub(super) arena: Option<(Arc<OwnedFd>, u64)>,
     pub(super) peer_arenas: PeerArenas,
+    /// What this core exposes to its peers.
+    exposed: Vec<Rc<OwnRegion>>,
     pub(super) next_tick: Instant,
     pub(super) next_look: Instant,
     pub(super) now: Instant,
@@ -87,6 +91,7 @@ impl ShmControl<'_> {
             pulse: Pulse::new()?,
             arena: None,
             peer_arenas: PeerArenas::default(),
+            exposed: Vec::new(),
             next_tick: Instant::ZERO,
             next_look: Instant::ZERO,
             now: Instant::ZERO,
@@ -119,6 +124,25 @@ impl ShmControl<'_> {
     pub fn add_endpoint(&mut self, name: Name) -> EndpointId {
         self.endpoints.push(name);
         EndpointId(u32::try_from(self.endpoints.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Exposes a region to the peers of all connections that are made from now on.
+    ///
+    /// # Panics
+    /// There are [`REGIONS_MAX`] already.
+    pub(crate) fn expose(&mut self, region: Rc<OwnRegion>) {
+        assert!(self.exposed.len() < REGIONS_MAX, "more regions than can be passed");
+        self.exposed.push(region);
+    }
+
+    /// Passes what is exposed to the peer, before the request or the accept.
+    pub(super) fn pass_regions(&self, socket: &Socket) -> Result<(), CallError> {
+        if self.exposed.is_empty() {
+            return Ok(());
+        }
+        let fds: Vec<_> = self.exposed.iter().map(|region| region.fd().as_fd()).collect();
+        let table = exposed::table(self.exposed.iter().map(Rc::as_ref));
+        socket.send(&Packet::Exposed(table).encode(), &fds)
     }
 
     /// How waiting events are seen, to be reported.
@@ -185,7 +209,15 @@ impl ShmControl<'_> {
                 let missing = CallError { call: "shm name", errno: Errno(libc::EDESTADDRREQ) };
                 let name = self.endpoints.get(number as usize).ok_or(missing)?.clone();
                 let socket = Socket::new()?;
-                self.place(Conn { id, socket, stage: Stage::New(name), peer: None, offer: None, pulse: None })?;
+                self.place(Conn {
+                    id,
+                    socket,
+                    stage: Stage::New(name),
+                    peer: None,
+                    offer: None,
+                    pulse: None,
+                    regions: Vec::new(),
+                })?;
                 self.push_plain(id, CmEventKind::AddrResolved, 0);
                 Ok(())
             }
@@ -218,6 +250,7 @@ impl ShmControl<'_> {
                 let conn = conn.ok_or(CallError { call: "sendmsg", errno: Errno(libc::ENOTCONN) })?;
                 let (terms, arena) = self.terms(geometry, conn.peer);
                 let packet = Packet::Accept(terms, private_data(data)).encode();
+                self.pass_regions(&conn.socket)?;
                 conn.socket.send(&packet, &self.descriptors(&segment, arena))?;
                 self.conn(id, "sendmsg")?.stage = Stage::Accepted;
                 Ok(())
@@ -247,7 +280,10 @@ impl ShmControl<'_> {
     /// active side when the connection is up.
     fn attach(&mut self, fabric: &mut ShmFabric<'_>, id: ConnId) -> Result<(), CallError> {
         let conn = self.conn(id, "mmap")?;
-        let (offer, peer) = (conn.offer.take(), conn.peer);
+        let (offer, peer, regions) = (conn.offer.take(), conn.peer, core::mem::take(&mut conn.regions));
+        if !regions.is_empty() {
+            fabric.attach_regions(id, regions);
+        }
         let lends = self.arena.is_some() && self.is_own(peer);
         offer.map_or(Ok(()), |offer| fabric.attach(id, offer, lends))
     }

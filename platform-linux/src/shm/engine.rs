@@ -27,8 +27,10 @@ pub(crate) fn engine_on<'m>(
     let (local, bytes) = LocalMemory::split(arena);
     // The pools are made from the bytes of the same split with their true offsets, and the engine, which owns both them
     // and the fabric, reclaims a buffer by its completion or after it had the queue pair destroyed.
-    let fabric = ShmFabric::new(local, &config, tables.connections(), hugepages);
-    Engine::new(config, tables.with_buffers(bytes), control, fabric)
+    let fabric = ShmFabric::new(local, &config, tables.connections(), hugepages).with_operations(tables.operations());
+    let (memory, one_sided) = tables.with_buffers(bytes);
+    let engine = Engine::new(config, memory, control, fabric)?;
+    if one_sided.slots.is_empty() { Ok(engine) } else { engine.with_one_sided(one_sided) }
 }
 
 /// Makes the memory of one connection and gives it back, to see that it can be had and on which pages.

@@ -3,10 +3,11 @@
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::{Config, Sizing};
-use spinwire_core::fabric::{Batch, Fabric, PostError, RecvWr, SendWr};
+use spinwire_core::fabric::{Batch, Fabric, OneSidedWr, PostError, RecvWr, SendWr};
 use spinwire_core::id::ConnId;
 
 use super::conn::Offer;
+use super::exposed::PeerRegion;
 use super::layout::Geometry;
 use super::link::Link;
 use super::local::LocalMemory;
@@ -30,6 +31,8 @@ pub struct ShmFabric<'m> {
     geometry: Geometry,
     sizing: Sizing,
     hugepages: bool,
+    /// One-sided operations that a connection may have under way.
+    operations: usize,
     last_qp_num: u32,
 }
 
@@ -59,7 +62,21 @@ impl<'m> ShmFabric<'m> {
             geometry: Geometry::of(config),
             sizing: config.sizing(),
             hugepages,
+            operations: 0,
             last_qp_num: 0,
+        }
+    }
+
+    /// With room for so many one-sided operations on each connection.
+    pub(super) fn with_operations(mut self, operations: usize) -> Self {
+        self.operations = operations;
+        self
+    }
+
+    /// Gives the peer's exposed regions to `conn`.
+    pub(super) fn attach_regions(&mut self, conn: ConnId, regions: Vec<PeerRegion>) {
+        if let Some(link) = self.link(conn) {
+            link.attach_regions(regions);
         }
     }
 
@@ -77,7 +94,8 @@ impl<'m> ShmFabric<'m> {
         }
         self.last_qp_num = self.last_qp_num.wrapping_add(1);
         let geometry = self.geometry.beginning_at(self.last_qp_num);
-        let link = Link::new(geometry, &self.sizing, self.hugepages, self.last_qp_num)?;
+        let sizes = (&self.sizing, self.operations);
+        let link = Link::new(geometry, sizes, self.hugepages, self.last_qp_num)?;
         *slot = Some((conn, Box::new(link)));
         self.watch.add(conn.slot() as u16);
         Ok(())
@@ -231,6 +249,23 @@ impl Fabric for ShmFabric<'_> {
                 self.say(slot.into());
             }
         }
+    }
+
+    fn post_one_sided(&mut self, conn: ConnId, chain: &[OneSidedWr]) -> Result<(), PostError> {
+        let Some(Some((id, link))) = self.links.get_mut(conn.slot()) else { return Err(NO_LINK) };
+        if *id != conn {
+            return Err(NO_LINK);
+        }
+        let result = link.post_one_sided(chain, &self.local);
+        if !std::mem::replace(&mut link.is_sending, true) {
+            self.sending.push(conn.slot() as u16);
+        }
+        result
+    }
+
+    /// As many as are posted: each is carried out at once.
+    fn reads_max(&self, _: ConnId) -> u32 {
+        u32::MAX
     }
 
     fn qp_num(&self, conn: ConnId) -> Option<u32> {

@@ -8,6 +8,7 @@ use spinwire_core::time::{Instant, Nanos};
 use super::arenas::PeerArenas;
 use super::conn::{Conn, Incoming, Offer, Request, Stage};
 use super::control::{REFUSED_BY_PROGRAM, ShmControl};
+use super::exposed::{self, PeerRegion};
 use super::memory::{AttachError, PeerMemory};
 use super::pulse::PeerPulse;
 use super::socket::{Credentials, READY_MAX, Received, Socket};
@@ -20,6 +21,8 @@ use crate::sys::os::{CallError, Errno};
 enum Read {
     Nothing,
     Packet(Result<Packet, PacketError>, Option<(Offer, PeerPulse)>),
+    /// What the peer exposes.
+    Regions(Vec<PeerRegion>),
     /// The descriptors that came along are unfit.
     Unfit(AttachError),
     End,
@@ -97,7 +100,8 @@ impl ShmControl<'_> {
         let serial = self.last_serial;
         self.poller.add(&socket, Token::Incoming(place as u16, serial).pack())?;
         let deadline = self.now + REQUEST_LIMIT;
-        self.incoming[place] = Some(Incoming { socket, serial, listener, peer, deadline, offer: None });
+        self.incoming[place] =
+            Some(Incoming { socket, serial, listener, peer, deadline, regions: Vec::new(), offer: None });
         self.waiting_clients += 1;
         Ok(())
     }
@@ -112,6 +116,12 @@ impl ShmControl<'_> {
         let from = Some(peer).filter(|_| self.is_own(Some(peer)));
         let refusal = match read(&incoming.socket, &mut self.peer_arenas, from, self.now) {
             Ok(Read::Nothing) => return,
+            Ok(Read::Regions(regions)) if !asked_before && incoming.regions.is_empty() => {
+                if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
+                    incoming.regions = regions;
+                }
+                return;
+            }
             Ok(Read::Packet(Ok(Packet::Request(_, data)), Some(offer))) if !asked_before => {
                 if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
                     incoming.offer = Some(offer);
@@ -127,7 +137,7 @@ impl ShmControl<'_> {
             Ok(Read::Packet(Err(PacketError::NotSpinwire), _)) => {
                 Some((REFUSED_BY_PROGRAM, Some(Refusal::NotSpinwire)))
             }
-            Ok(Read::Packet(..) | Read::Unfit(AttachError::Unfit(_))) => {
+            Ok(Read::Packet(..) | Read::Regions(_) | Read::Unfit(AttachError::Unfit(_))) => {
                 Some((REFUSED_BY_PROGRAM, Some(Refusal::Malformed)))
             }
             Ok(Read::Unfit(AttachError::Call(error))) | Err(error) => {
@@ -166,11 +176,11 @@ impl ShmControl<'_> {
     /// The request in place `number` becomes connection `id`.
     pub(super) fn adopt(&mut self, id: ConnId, number: u32) -> Result<(), CallError> {
         let gone = CallError { call: "accept4", errno: Errno(libc::ECONNABORTED) };
-        let Incoming { socket, peer, offer, .. } = self.take_incoming(number).ok_or(gone)?;
+        let Incoming { socket, peer, offer, regions, .. } = self.take_incoming(number).ok_or(gone)?;
         let (offer, pulse) = offer.ok_or(gone)?;
         self.poller.rename(&socket, Token::of(id).pack()).map_err(|_| gone)?;
         let (offer, pulse) = (Some(offer), Some(pulse));
-        self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse })
+        self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse, regions })
     }
 
     /// Sends the request of an active connection, or keeps it until there is room for it.
@@ -201,6 +211,7 @@ impl ShmControl<'_> {
         let conn = self.conns.get(id.slot()).and_then(Option::as_ref);
         let conn = conn.ok_or(CallError { call: "connect", errno: Errno(libc::ENOTCONN) })?;
         let packet = Packet::Request(terms, request.data).encode();
+        self.pass_regions(&conn.socket)?;
         conn.socket.send(&packet, &self.descriptors(&request.segment, arena))?;
         self.poller.add(&conn.socket, Token::of(id).pack())?;
         let conn = self.conn(id, "connect")?;
@@ -218,6 +229,10 @@ impl ShmControl<'_> {
         let read = read(&conn.socket, &mut self.peer_arenas, conn.peer.filter(|peer| peer.uid == own), self.now);
         let (kind, status, data) = match (&conn.stage, read) {
             (_, Ok(Read::Nothing)) => return,
+            (Stage::Asked, Ok(Read::Regions(regions))) if conn.regions.is_empty() => {
+                conn.regions = regions;
+                return;
+            }
             (Stage::Asked, Ok(Read::Packet(Ok(Packet::Accept(_, data)), Some((offer, pulse))))) => {
                 (conn.offer, conn.pulse) = (Some(offer), Some(pulse));
                 match conn.socket.send(&Packet::Ready.encode(), &[]) {
@@ -231,7 +246,7 @@ impl ShmControl<'_> {
             }
             (Stage::Asked, Ok(Read::Packet(Ok(Packet::Reject(code, data)), _))) => (CmEventKind::Rejected, code, data),
             (Stage::Asked, Ok(Read::End)) => (CmEventKind::ConnectError, -libc::ECONNRESET, PrivateData::new()),
-            (Stage::Asked, Ok(Read::Packet(..) | Read::Unfit(AttachError::Unfit(_)))) => {
+            (Stage::Asked, Ok(Read::Packet(..) | Read::Regions(_) | Read::Unfit(AttachError::Unfit(_)))) => {
                 (CmEventKind::ConnectError, -libc::EPROTO, PrivateData::new())
             }
             (Stage::Asked, Ok(Read::Unfit(AttachError::Call(error))) | Err(error)) => {
@@ -243,7 +258,9 @@ impl ShmControl<'_> {
             }
             (_, Ok(Read::End) | Err(_)) => (CmEventKind::Disconnected, 0, PrivateData::new()),
             // Nothing is said on the socket of a connection that is up.
-            (_, Ok(Read::Packet(..) | Read::Unfit(_))) => (CmEventKind::Unreachable, -libc::EPROTO, PrivateData::new()),
+            (_, Ok(Read::Packet(..) | Read::Regions(_) | Read::Unfit(_))) => {
+                (CmEventKind::Unreachable, -libc::EPROTO, PrivateData::new())
+            }
         };
         self.poller.remove(&conn.socket);
         if !matches!(std::mem::replace(&mut conn.stage, Stage::Over), Stage::Over) {
@@ -277,6 +294,7 @@ fn read(
     let packet = bytes.get(..len).map_or(Err(PacketError::Malformed), Packet::decode);
     let Terms { geometry, arena_bytes } = match &packet {
         Ok(Packet::Request(terms, _) | Packet::Accept(terms, _)) => *terms,
+        Ok(Packet::Exposed(table)) => return Ok(exposed::attach(table, fds).map_or_else(Read::Unfit, Read::Regions)),
         _ => return Ok(Read::Packet(packet, None)),
     };
     let mut fds = fds.into_iter();

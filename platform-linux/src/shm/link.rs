@@ -4,12 +4,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::Sizing;
-use spinwire_core::fabric::{Batch, Completion, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, Completion, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 
 use super::conn::Offer;
+use super::exposed::PeerRegion;
 use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::{OwnMemory, ShareError};
+use super::operations::Operations;
 use super::receiver::{Lie, Receiver, RecvQueue, Taken};
 use super::sender::Sender;
 use super::slot;
@@ -21,6 +23,7 @@ pub(super) struct Link {
     own: OwnMemory,
     geometry: Geometry,
     recvs: RecvQueue,
+    operations: Operations,
     /// From the moment the peer's segment is known.
     receiver: Option<Receiver>,
     qp_num: u32,
@@ -56,13 +59,19 @@ const PARTS_PER_VISIT: u32 = 8;
 
 impl Link {
     /// Makes the own segment: all its memory is taken now.
-    pub(super) fn new(geometry: Geometry, sizing: &Sizing, hugepages: bool, qp_num: u32) -> Result<Self, ShareError> {
+    pub(super) fn new(
+        geometry: Geometry,
+        (sizing, operations): (&Sizing, usize),
+        hugepages: bool,
+        qp_num: u32,
+    ) -> Result<Self, ShareError> {
         let own = OwnMemory::new(geometry.bytes(), hugepages)?;
         Ok(Self {
             sender: Sender::new(geometry, own.base(), sizing.send_slots),
             own,
             geometry,
             recvs: RecvQueue::new(sizing.recv_posted),
+            operations: Operations::new(operations),
             receiver: None,
             qp_num,
             told: 0,
@@ -94,6 +103,24 @@ impl Link {
         if lends {
             self.sender.lend();
         }
+    }
+
+    /// The peer has exposed these.
+    pub(super) fn attach_regions(&mut self, regions: Vec<PeerRegion>) {
+        self.operations.attach(regions);
+    }
+
+    /// Carries out operations on the peer's regions, or flushes them. The first that is refused ends the connection.
+    pub(super) fn post_one_sided(&mut self, chain: &[OneSidedWr], local: &LocalMemory<'_>) -> Result<(), PostError> {
+        for (taken, wr) in chain.iter().enumerate() {
+            let is_over = self.end != End::No;
+            match self.operations.post(wr, local, is_over) {
+                Ok(true) => {}
+                Ok(false) => self.end = if is_over { self.end } else { End::Flushing },
+                Err(errno) => return Err(PostError { taken: taken as u32, errno }),
+            }
+        }
+        Ok(())
     }
 
     /// The connection is down: see [`End::Draining`].
@@ -260,7 +287,10 @@ impl Link {
         if self.end != End::No {
             self.sender.flush(out, self.qp_num);
         }
-        self.sender.is_busy()
+        if !self.operations.is_idle() {
+            self.operations.complete(out, self.qp_num);
+        }
+        self.sender.is_busy() || !self.operations.is_idle()
     }
 
     /// Tells the peer what was taken, unless an answer has.

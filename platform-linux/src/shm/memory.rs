@@ -56,7 +56,7 @@ impl OwnMemory {
         let kinds = [PageKind::TwoMib, PageKind::Small];
         for kind in kinds.into_iter().skip(usize::from(!hugepages)) {
             let len = bytes.next_multiple_of(kind.page_bytes());
-            match Self::on(kind, len) {
+            match Self::on(kind, len, memfd::SEALS) {
                 Ok(memory) => return Ok(memory),
                 Err(cause) => {
                     refused.push(Refused::call(kind, (len / kind.page_bytes()) as u64, cause));
@@ -69,12 +69,23 @@ impl OwnMemory {
         unreachable!("small pages are tried last, and their failure is returned")
     }
 
-    fn on(kind: PageKind, len: usize) -> Result<Self, CallError> {
+    /// Makes `bytes` of zeroes that the peer may change: on small pages, which it can give back and not take away.
+    pub(super) fn changeable(bytes: usize) -> Result<Self, ShareError> {
+        let kind = PageKind::Small;
+        let len = bytes.next_multiple_of(kind.page_bytes());
+        Self::on(kind, len, memfd::SIZE_SEALS).map_err(|cause| ShareError {
+            bytes,
+            refused: vec![Refused::call(kind, (len / kind.page_bytes()) as u64, cause)],
+            cause,
+        })
+    }
+
+    fn on(kind: PageKind, len: usize, seals: libc::c_int) -> Result<Self, CallError> {
         let fd = memfd::create(kind, len)?;
         let map = Map::new(fd.as_fd(), len, libc::PROT_READ | libc::PROT_WRITE)?;
         memfd::fill(fd.as_fd(), len)?;
         map.populate(libc::MADV_POPULATE_WRITE)?;
-        memfd::seal(fd.as_fd())?;
+        memfd::seal(fd.as_fd(), seals)?;
         Ok(Self { map, kind, fd: Some(fd) })
     }
 
@@ -100,14 +111,31 @@ impl OwnMemory {
 impl PeerMemory {
     /// Maps what a peer passed, if it is at least `bytes` long and can be read without a signal for ever.
     pub(super) fn map(fd: OwnedFd, bytes: usize) -> Result<Self, AttachError> {
+        Self::map_as(fd, bytes, memfd::SEALS, usize::MAX)
+    }
+
+    /// Maps a region that a peer has exposed, and that this side may change or only read. The page tables of a long one
+    /// are not filled, for that would hold up the loop: there each page costs a fault at its first touch.
+    pub(super) fn map_region(fd: OwnedFd, bytes: usize, changeable: bool) -> Result<Self, AttachError> {
+        let needed = if changeable { memfd::SIZE_SEALS } else { memfd::SEALS };
+        Self::map_as(fd, bytes, needed, POPULATE_MAX)
+    }
+
+    fn map_as(fd: OwnedFd, bytes: usize, needed: libc::c_int, populate_max: usize) -> Result<Self, AttachError> {
         let raw = fd.as_raw_fd();
         let stat = stat(&fd)?;
         // SAFETY: a call on our own descriptor that touches no memory.
         let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
-        if seals < 0 || seals & memfd::SEALS != memfd::SEALS {
-            return Err(AttachError::Unfit("is no memfd sealed against shrinking, growing and writing"));
+        if seals < 0 || seals & needed != needed {
+            return Err(AttachError::Unfit(match needed {
+                memfd::SEALS => "is no memfd sealed against shrinking, growing and writing",
+                _ => "is no memfd sealed against shrinking and growing",
+            }));
         }
         let (len, page) = (stat.st_size, stat.st_blksize);
+        if needed == memfd::SIZE_SEALS && page != PageKind::Small.page_bytes() as i64 {
+            return Err(AttachError::Unfit("can be changed and is not on small pages"));
+        }
         let longest = bytes.next_multiple_of(usize::try_from(page).unwrap_or(0).clamp(4096, 2 << 20));
         match usize::try_from(len) {
             Ok(len) if (bytes..=longest).contains(&len) => {}
@@ -117,8 +145,11 @@ impl PeerMemory {
             return Err(AttachError::Unfit("is not present in full"));
         }
         // The whole length: part of a huge page cannot be mapped.
-        let map = Map::new(fd.as_fd(), longest.min(len as usize), libc::PROT_READ)?;
-        map.populate(libc::MADV_POPULATE_READ)?;
+        let write = if needed == memfd::SEALS { 0 } else { libc::PROT_WRITE };
+        let map = Map::new(fd.as_fd(), longest.min(len as usize), libc::PROT_READ | write)?;
+        if map.len <= populate_max {
+            map.populate(libc::MADV_POPULATE_READ)?;
+        }
         Ok(Self { map })
     }
 
@@ -239,3 +270,6 @@ impl std::fmt::Display for Reasons<'_> {
         Ok(())
     }
 }
+
+/// 64 MiB: its page tables take some 2 ms.
+const POPULATE_MAX: usize = 64 << 20;

@@ -47,6 +47,7 @@ mod arenas;
 mod conn;
 mod control;
 mod engine;
+mod exposed;
 mod fabric;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -61,6 +62,7 @@ mod local;
 pub mod measure;
 mod memory;
 mod name;
+mod operations;
 mod options;
 mod pulse;
 mod receiver;
@@ -73,6 +75,8 @@ mod users;
 mod watch;
 mod wire;
 
+#[cfg(test)]
+mod exposed_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
@@ -89,6 +93,8 @@ mod watch_tests;
 pub(crate) use arenas::may_be_lent;
 pub use control::ShmControl;
 pub(crate) use engine::{engine_on, probe_segment};
+pub use exposed::REGIONS_MAX;
+pub(crate) use exposed::{OwnRegion, expose};
 pub use fabric::ShmFabric;
 pub use listener::ListenError;
 pub use memory::{ShareError, files_hint};

@@ -30,7 +30,7 @@ pub(super) enum Received {
 }
 
 /// Descriptors in one packet, at most.
-pub(super) const FDS_MAX: usize = 3;
+pub(super) const FDS_MAX: usize = super::exposed::REGIONS_MAX;
 
 impl Socket {
     pub(super) fn new() -> Result<Self, CallError> {
@@ -87,7 +87,7 @@ impl Socket {
     pub(super) fn send(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), CallError> {
         assert!(fds.len() <= FDS_MAX, "more descriptors than a packet carries");
         let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-        let mut control = ControlBuffer::default();
+        let mut control = ControlBuffer([0; 40]);
         let mut message = header(&mut part);
         if !fds.is_empty() {
             let bytes = size_of_val(fds) as u32;
@@ -123,7 +123,7 @@ impl Socket {
 
     fn recv_once(&self, packet: &mut [u8]) -> Result<Received, CallError> {
         let mut part = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() };
-        let mut control = ControlBuffer::default();
+        let mut control = ControlBuffer([0; 40]);
         let mut message = header(&mut part);
         message.msg_control = (&raw mut control).cast();
         message.msg_controllen = size_of::<ControlBuffer>();
@@ -216,12 +216,11 @@ unsafe fn take_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
 }
 
 /// Room for [`FDS_MAX`] descriptors and their header.
-#[derive(Default)]
 #[repr(C, align(8))]
-struct ControlBuffer([u8; 32]);
+struct ControlBuffer([u8; 40]);
 
 // SAFETY: plain arithmetic.
-const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 32);
+const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 40);
 
 fn header(part: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: all zeroes is a valid msghdr.

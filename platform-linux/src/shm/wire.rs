@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Numbers are little-endian. A request and an accept carry descriptors: the segment and the pulse of their sender,
-//! and its arena if it lends that, which then has more than 0 bytes.
+//! and its arena if it lends that, which then has more than 0 bytes. Before them goes what their sender exposes, if anything.
 //! The first eight bytes keep their meaning in every version.
 
 use spinwire_core::cm::event::PrivateData;
@@ -34,6 +34,8 @@ pub(super) enum Packet {
     Reject(i32, PrivateData),
     /// The client has mapped the server's segment: the connection is up.
     Ready,
+    /// The sender of the next request or accept exposes these regions: see `exposed`. Their descriptors come along.
+    Exposed(PrivateData),
 }
 
 /// What a side says of the memory that it passes along.
@@ -65,6 +67,7 @@ impl Packet {
             Packet::Accept(terms, data) => (2, Some(terms), 0, data),
             Packet::Reject(code, data) => (3, None, *code, data),
             Packet::Ready => (4, None, 0, &none),
+            Packet::Exposed(table) => (5, None, 0, table),
         };
         let data = &data[..data.len().min(CONNECT_PRIVATE_DATA_MAX)];
         let numbers = |Terms { geometry, .. }: &Terms| [geometry.slots(), geometry.chunk_bytes(), geometry.first()];
@@ -97,6 +100,7 @@ impl Packet {
             2 => Ok(Packet::Accept(terms?, data)),
             3 => Ok(Packet::Reject(word(20) as i32, data)),
             4 => Ok(Packet::Ready),
+            5 => Ok(Packet::Exposed(data)),
             _ => Err(PacketError::Malformed),
         }
     }
@@ -109,7 +113,7 @@ const HEADER_BYTES: usize = 32;
 mod tests {
     use super::*;
 
-    fn all() -> [Packet; 4] {
+    fn all() -> [Packet; 5] {
         let geometry = Geometry::checked(64, 4_096, 5).unwrap();
         let terms = |arena_bytes| Terms { geometry, arena_bytes };
         let data = PrivateData::from_slice(&[7; 56]).unwrap();
@@ -117,8 +121,9 @@ mod tests {
         [
             Packet::Request(terms(0), data.clone()),
             Packet::Accept(terms(u64::MAX - 1), empty),
-            Packet::Reject(-3, data),
+            Packet::Reject(-3, data.clone()),
             Packet::Ready,
+            Packet::Exposed(data),
         ]
     }
 

@@ -6,11 +6,11 @@
 use core::ptr::NonNull;
 
 pub(crate) use rdma_sys::{
-    ibv_access_flags, ibv_ack_async_event, ibv_alloc_pd, ibv_async_event, ibv_context, ibv_cq, ibv_create_cq,
+    atomic_t, ibv_access_flags, ibv_ack_async_event, ibv_alloc_pd, ibv_async_event, ibv_context, ibv_cq, ibv_create_cq,
     ibv_create_qp, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device_attr, ibv_get_async_event,
     ibv_get_device_name, ibv_modify_qp, ibv_mr, ibv_pd, ibv_port_attr, ibv_port_state, ibv_qp, ibv_qp_attr,
     ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_qp, ibv_recv_wr,
-    ibv_reg_mr_iova2, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wr_opcode,
+    ibv_reg_mr_iova2, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wr_opcode, rdma_t, wr_t,
 };
 
 use super::code::c_codes;

@@ -27,5 +27,7 @@ pub(crate) fn engine_on<'m, M: StableMemory, C: Control<Fabric = VerbsFabric<'m>
     // below from the bytes of the same split with their true offsets. The engine reclaims them by completions, and after
     // it had the queue pair destroyed.
     let fabric = unsafe { VerbsFabric::new(queues, key, tables.connections()) };
-    Engine::new(config, tables.with_buffers(bytes), control, fabric)
+    let (memory, one_sided) = tables.with_buffers(bytes);
+    let engine = Engine::new(config, memory, control, fabric)?;
+    if one_sided.slots.is_empty() { Ok(engine) } else { engine.with_one_sided(one_sided) }
 }

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use spinwire_core::config::{BATCH_MAX, Sizing};
-use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, Completion, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 use spinwire_core::id::{ConnId, WorkId};
 
 use super::cq::Cq;
 use super::device::Device;
+use super::one_sided;
 use super::qp::Qp;
 use super::queues::Queues;
 use super::region::RegionKey;
@@ -27,6 +28,7 @@ pub struct VerbsFabric<'m> {
     queues: Queues,
     region: RegionKey<'m>,
     sends: Chain<ffi::ibv_send_wr>,
+    operations: Chain<ffi::ibv_send_wr>,
     recvs: Chain<ffi::ibv_recv_wr>,
     polled: [ffi::ibv_wc; BATCH_MAX],
     counters: Counters,
@@ -41,9 +43,9 @@ struct Conn {
 /// What the fabric did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Posts of sends: one doorbell each, which on Soft-RoCE is one `write`.
+    /// Posts of sends or of one-sided operations: one doorbell each, which on Soft-RoCE is one `write`.
     pub doorbells: u64,
-    /// Sends in them.
+    /// Sends and one-sided operations in them.
     pub sends: u64,
     /// Posts of receives. They ring no doorbell that costs a call.
     pub recv_chains: u64,
@@ -72,6 +74,7 @@ impl<'m> VerbsFabric<'m> {
             live: 0,
             region,
             sends: Chain::new(sizing.send_slots),
+            operations: Chain::new(queues.one_sided()),
             recvs: Chain::new(sizing.recv_posted),
             polled: core::array::from_fn(|_| ffi::empty_wc()),
             counters: Counters::default(),
@@ -198,6 +201,27 @@ impl Fabric for VerbsFabric<'_> {
         self.counters.doorbells += 1;
         self.counters.sends += taken(&result, count);
         result
+    }
+
+    fn post_one_sided(&mut self, conn: ConnId, chain: &[OneSidedWr]) -> Result<(), PostError> {
+        if chain.is_empty() {
+            return Ok(());
+        }
+        let qp = self.raw_qp(conn)?;
+        for (index, work) in chain.iter().enumerate() {
+            let (wr, sge) = self.operations.entry(index);
+            one_sided::fill(&self.region, work, wr, sge);
+        }
+        // SAFETY: as for sends.
+        let result = self.operations.post(chain.len(), |first| unsafe { ffi::post_send(qp, first) });
+        self.counters.doorbells += 1;
+        self.counters.sends += taken(&result, chain.len());
+        result
+    }
+
+    /// What the two devices agreed on; 0 as well if the own one does not tell.
+    fn reads_max(&self, conn: ConnId) -> u32 {
+        self.qp(conn).and_then(|qp| qp.reads_max().ok()).map_or(0, u32::from)
     }
 
     fn qp_num(&self, conn: ConnId) -> Option<u32> {

@@ -253,6 +253,14 @@ impl Qp {
         })
     }
 
+    /// Reads and atomics that it may have under way: what the two devices agreed on. 0 before it is connected.
+    ///
+    /// # Errors
+    /// What `ibv_query_qp` gave.
+    pub fn reads_max(&self) -> Result<u8, CallError> {
+        Ok(self.query(ffi::ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC)?.max_rd_atomic)
+    }
+
     fn query(&self, wanted: ffi::ibv_qp_attr_mask) -> Result<ffi::ibv_qp_attr, CallError> {
         // SAFETY: all zeroes is valid for both: null pointers and integers.
         let mut attributes: ffi::ibv_qp_attr = unsafe { core::mem::zeroed() };

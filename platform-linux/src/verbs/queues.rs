@@ -19,6 +19,8 @@ pub struct QueueOptions {
     pub depth: Size,
     /// Bytes that a send may carry inside its work request instead of in a buffer.
     pub inline: Size,
+    /// One-sided operations that a connection may have under way.
+    pub one_sided: u32,
 }
 
 /// A protection domain, a completion queue for each direction, and the sizes that the device was seen to grant.
@@ -29,6 +31,7 @@ pub struct Queues {
     pub(super) caps: QpCaps,
     connections: u32,
     depth: u32,
+    one_sided: u32,
 }
 
 /// Why the queues cannot be had.
@@ -55,8 +58,9 @@ impl Queues {
     /// A size that was asked for and that the device does not take is named with the largest it takes.
     pub fn new(device: &Device, options: &QueueOptions) -> Result<Queues, QueueError> {
         let connections = options.connections.max(1);
-        let depth = fit_depth(device.name(), device.limits(), connections, options.depth)?;
+        let depth = fit_depth(device.name(), device.limits(), (connections, options.one_sided), options.depth)?;
         let Sizing { send_slots, recv_posted, .. } = Sizing::of(depth);
+        let send_slots = send_slots + options.one_sided;
         let pd = Pd::new(device)?;
         // One connection's worth of room beyond what can be outstanding: a slot is used again while completions of its
         // last life may still lie in the queue.
@@ -65,13 +69,14 @@ impl Queues {
         let recv_cq = Cq::new(device, "--depth", entries(recv_posted))?;
         let sizes = QpSizes { send: Size::Asked(send_slots), recv: Size::Asked(recv_posted), inline: options.inline };
         let caps = sizes.probe(&pd, &send_cq, &recv_cq)?;
-        Ok(Queues { pd, send_cq, recv_cq, caps, connections, depth })
+        Ok(Queues { pd, send_cq, recv_cq, caps, connections, depth, one_sided: options.one_sided })
     }
 
     #[cfg(test)]
     pub(super) fn from_fake(pd: Pd, send_cq: Cq, recv_cq: Cq, depth: u32, connections: u32) -> Queues {
         let Sizing { send_slots: send, recv_posted: recv, .. } = Sizing::of(depth);
-        Queues { pd, send_cq, recv_cq, caps: QpCaps { send, recv, inline: 64 }, connections, depth }
+        let caps = QpCaps { send, recv, inline: 64 };
+        Queues { pd, send_cq, recv_cq, caps, connections, depth, one_sided: 4 }
     }
 
     /// The protection domain, to register memory with.
@@ -99,6 +104,11 @@ impl Queues {
         self.depth
     }
 
+    /// One-sided operations that a connection may have under way.
+    pub fn one_sided(&self) -> u32 {
+        self.one_sided
+    }
+
     /// Bytes that a send may carry inside its work request, as granted.
     pub fn inline_bytes(&self) -> u32 {
         self.caps.inline
@@ -106,9 +116,16 @@ impl Queues {
 }
 
 /// The depth to use: as wished if everything that follows from it fits the device and this program.
-fn fit_depth(device: &str, limits: &Limits, connections: u32, wish: Size) -> Result<u32, LimitError> {
-    let per_queue = |depth| Sizing::of(depth).send_slots.max(Sizing::of(depth).recv_posted);
-    let buffers = |depth| Sizing::of(depth).recv_buffers.max(Sizing::of(depth).send_buffers);
+fn fit_depth(
+    device: &str,
+    limits: &Limits,
+    (connections, one_sided): (u32, u32),
+    wish: Size,
+) -> Result<u32, LimitError> {
+    let per_queue = |depth| (Sizing::of(depth).send_slots + one_sided).max(Sizing::of(depth).recv_posted);
+    // Each operation has a send buffer, and the callback of one holds another.
+    let own = if one_sided > 0 { one_sided + 1 } else { 0 };
+    let buffers = |depth| Sizing::of(depth).recv_buffers.max(Sizing::of(depth).send_buffers + own);
     let pool_max = u32::try_from(POOL_BUFFERS_MAX).unwrap_or(u32::MAX);
     let conns_max = u32::try_from(CONNS_MAX).unwrap_or(u32::MAX);
 
@@ -161,39 +178,39 @@ mod tests {
 
     #[test]
     fn a_depth_that_fits_is_taken_as_it_is() {
-        assert_eq!(fit_depth("d", &limits(), 64, Size::Asked(32)), Ok(32));
-        assert_eq!(fit_depth("d", &limits(), 1, Size::Asked(1)), Ok(1));
+        assert_eq!(fit_depth("d", &limits(), (64, 0), Size::Asked(32)), Ok(32));
+        assert_eq!(fit_depth("d", &limits(), (1, 0), Size::Asked(1)), Ok(1));
     }
 
     #[test]
     fn completion_queues_bound_the_depth_of_many_connections() {
-        let error = fit_depth("rxe0", &limits(), 64, Size::Asked(4_000)).unwrap_err();
+        let error = fit_depth("rxe0", &limits(), (64, 0), Size::Asked(4_000)).unwrap_err();
         assert_eq!((error.option, error.asked, error.limit), ("--depth", 4_000, "max_cqe, shared by all connections"));
         let fits = Sizing::of(error.max).send_slots * 64;
         let above = Sizing::of(error.max + 1).send_slots * 64;
         assert!(fits <= 32_767 && above > 32_767, "{fits} {above}");
-        assert_eq!(fit_depth("rxe0", &limits(), 64, Size::Default(4_000)), Ok(error.max));
+        assert_eq!(fit_depth("rxe0", &limits(), (64, 0), Size::Default(4_000)), Ok(error.max));
     }
 
     #[test]
     fn a_small_device_names_its_queue_limit() {
         let small = Limits { max_qp_wr: 128, ..limits() };
-        let error = fit_depth("fake0", &small, 1, Size::Asked(4_000)).unwrap_err();
+        let error = fit_depth("fake0", &small, (1, 0), Size::Asked(4_000)).unwrap_err();
         assert_eq!(error.limit, "max_qp_wr");
         assert!(Sizing::of(error.max).send_slots <= 128);
     }
 
     #[test]
     fn too_many_connections_for_any_depth_are_named() {
-        let error = fit_depth("rxe0", &limits(), 40_000, Size::Default(32)).unwrap_err();
+        let error = fit_depth("rxe0", &limits(), (40_000, 0), Size::Default(32)).unwrap_err();
         assert_eq!((error.option, error.asked), ("--connections", 40_000));
-        assert_eq!(fit_depth("rxe0", &limits(), error.max, Size::Default(1)), Ok(1));
+        assert_eq!(fit_depth("rxe0", &limits(), (error.max, 0), Size::Default(1)), Ok(1));
     }
 
     #[test]
     fn a_device_too_small_for_any_depth_names_its_queue_limit() {
         let tiny = Limits { max_qp_wr: Sizing::of(1).send_slots - 1, ..limits() };
-        let error = fit_depth("fake0", &tiny, 1, Size::Default(32)).unwrap_err();
+        let error = fit_depth("fake0", &tiny, (1, 0), Size::Default(32)).unwrap_err();
         assert_eq!(error.to_string(), "--depth 32: fake0 takes at most 0 (max_qp_wr)");
     }
 
@@ -204,15 +221,15 @@ mod tests {
             let sizing = Sizing::of(depth);
             sizing.recv_buffers.max(sizing.send_buffers) as usize * connections as usize
         };
-        let error = fit_depth("fake0", &vast, 1_000, Size::Asked(4_000)).unwrap_err();
+        let error = fit_depth("fake0", &vast, (1_000, 0), Size::Asked(4_000)).unwrap_err();
         assert_eq!((error.option, error.limit), ("--depth", POOL_LIMIT));
         assert!(pool(error.max, 1_000) <= POOL_BUFFERS_MAX && pool(error.max + 1, 1_000) > POOL_BUFFERS_MAX);
 
         for connections in [CONNS_MAX as u32 + 1, u32::MAX] {
-            let error = fit_depth("fake0", &vast, connections, Size::Asked(1)).unwrap_err();
+            let error = fit_depth("fake0", &vast, (connections, 0), Size::Asked(1)).unwrap_err();
             assert_eq!((error.option, error.asked), ("--connections", connections));
             assert_eq!(error.max, (CONNS_MAX).min(POOL_BUFFERS_MAX / pool(1, 1)) as u32);
-            assert_eq!(fit_depth("fake0", &vast, error.max, Size::Asked(1)), Ok(1));
+            assert_eq!(fit_depth("fake0", &vast, (error.max, 0), Size::Asked(1)), Ok(1));
         }
     }
 }

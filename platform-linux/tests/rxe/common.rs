@@ -84,8 +84,12 @@ impl Setup {
     /// Sets up an engine on `device`, hands it to `act`, and takes everything down.
     pub fn run<R>(&self, device: &Device, act: impl FnOnce(&mut VerbsEngine<'_>) -> R) -> R {
         let slots = self.connections as usize;
-        let options =
-            QueueOptions { connections: self.connections, depth: Size::Asked(self.depth), inline: self.inline };
+        let options = QueueOptions {
+            connections: self.connections,
+            depth: Size::Asked(self.depth),
+            inline: self.inline,
+            one_sided: 0,
+        };
         let queues = Queues::new(device, &options).unwrap();
         let config = Config {
             mode: self.mode,

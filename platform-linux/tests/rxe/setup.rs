@@ -17,7 +17,7 @@ fn device() -> Device {
 }
 
 fn options() -> QueueOptions {
-    QueueOptions { connections: 2, depth: Size::Asked(8), inline: Size::Default(64) }
+    QueueOptions { connections: 2, depth: Size::Asked(8), inline: Size::Default(64), one_sided: 0 }
 }
 
 /// Waits for the next event of a channel.

@@ -1,0 +1,50 @@
+//! Why a region cannot be exposed.
+
+use crate::shm::ShareError;
+#[cfg(feature = "rdma")]
+use crate::{mem::ArenaError, verbs::MrError};
+
+/// A region cannot be exposed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExposeError {
+    /// Not a byte, or more than an address space has.
+    #[error("a region of {bytes} bytes cannot be exposed")]
+    Size {
+        /// Bytes asked.
+        bytes: usize,
+    },
+    /// There are as many as there can be.
+    #[error("{max} regions are exposed already, and no core can have more: make one larger region of some")]
+    TooMany {
+        /// Regions there can be.
+        max: usize,
+    },
+    /// The core has started.
+    #[error("this core has started: regions are exposed before that")]
+    Started,
+    /// There is no memory to share with other processes.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// There is no memory.
+    #[cfg(feature = "rdma")]
+    #[error(transparent)]
+    Memory(#[from] ArenaError),
+    /// The memory is there but cannot be registered with the device.
+    #[cfg(feature = "rdma")]
+    #[error(transparent)]
+    Register(#[from] MrError),
+}
+
+impl ExposeError {
+    /// Whether a region of `bytes` can be added to the `count` that there are.
+    pub(super) fn check(bytes: usize, count: usize, max: usize, started: bool) -> Result<(), Self> {
+        if started {
+            return Err(ExposeError::Started);
+        }
+        if count >= max {
+            return Err(ExposeError::TooMany { max });
+        }
+        if bytes == 0 || bytes > isize::MAX as usize / 2 { Err(ExposeError::Size { bytes }) } else { Ok(()) }
+    }
+}
