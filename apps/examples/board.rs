@@ -6,21 +6,15 @@
 //! it is the same over the network: the program sees no difference.
 
 use std::error::Error;
-use std::time::Duration;
 
-use spinwire::endpoint::Address;
 use spinwire::signals::Stop;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::remote::{RemoteRegion, Rights};
 use spinwire_core::turn::{Answer, Cx, Done, Handler, OneSidedError, OneSidedFailure};
-#[cfg(feature = "rdma")]
-use spinwire_linux::cm::Endpoint;
+use spinwire_linux::address::Address;
 use spinwire_linux::mem::ExposedRegion;
-use spinwire_linux::runtime::{Options, Reactor, ShmRole, ShmSetup, Transport};
-#[cfg(feature = "rdma")]
-use spinwire_linux::runtime::{Role, Setup};
-use spinwire_linux::shm::Users;
+use spinwire_linux::runtime::{AnySetup, Options};
 
 /// A row of the board: seven words, and their sum. A row that is read while its owner changes it may be of both; then its
 /// sum does not come out, and it is read again some time.
@@ -53,16 +47,6 @@ struct Regions {
     tray: ExposedRegion,
 }
 
-impl Regions {
-    fn expose<E>(mut expose: impl FnMut(usize, Rights) -> Result<ExposedRegion, E>) -> Result<Self, E> {
-        Ok(Self {
-            board: expose(ROWS * ROW, Rights::READ)?,
-            tally: expose(8, Rights::ATOMIC)?,
-            tray: expose(NOTES * NOTE, Rights::WRITE)?,
-        })
-    }
-}
-
 struct Owner {
     stop: Stop,
     regions: Regions,
@@ -71,25 +55,15 @@ struct Owner {
 }
 
 fn serve(address: &Address, core: u32) -> Result<(), Failure> {
-    let (options, stop) = (Options::on_core(core), Stop::on_signals()?);
-    match address {
-        Address::Shm(name) => {
-            let mut setup = ShmSetup::new(&options, ShmRole::Listen(name.clone(), Users::default()))?;
-            let regions = Regions::expose(|bytes, rights| setup.expose(bytes, rights))?;
-            own(setup.start()?, Owner { stop, regions, changes: 0, notes: 0 })
-        }
-        #[cfg(feature = "rdma")]
-        Address::Rdma(endpoint) => {
-            let mut setup = Setup::new(&options, Role::Listen(endpoint.resolve(Duration::from_secs(5))?))?;
-            let regions = Regions::expose(|bytes, rights| setup.expose(bytes, rights))?;
-            own(setup.start()?, Owner { stop, regions, changes: 0, notes: 0 })
-        }
-        #[cfg(not(feature = "rdma"))]
-        Address::Rdma(_) => Err("built without RDMA".into()),
-    }
-}
-
-fn own<C: Transport>(mut reactor: Reactor<'_, C>, mut owner: Owner) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let mut setup = AnySetup::new(&Options::on_core(core), address.listen()?)?;
+    let regions = Regions {
+        board: setup.expose(ROWS * ROW, Rights::READ)?,
+        tally: setup.expose(8, Rights::ATOMIC)?,
+        tray: setup.expose(NOTES * NOTE, Rights::WRITE)?,
+    };
+    let mut owner = Owner { stop, regions, changes: 0, notes: 0 };
+    let mut reactor = setup.start()?;
     println!("listening on {}", reactor.report().listening.as_deref().unwrap_or("?"));
     reactor.run(&mut owner, |owner| owner.stop.signal().is_some())?;
     reactor.close(&mut owner)?;
@@ -147,25 +121,10 @@ struct Visitor {
 
 fn visit(address: &Address, core: u32, count: u64) -> Result<(), Failure> {
     let options = Options { one_sided: 16, connections: 1, ..Options::on_core(core) };
-    let visitor = Visitor { stop: Stop::on_signals()?, count, ..Visitor::default() };
-    match address {
-        Address::Shm(name) => {
-            let mut setup = ShmSetup::new(&options, ShmRole::Connect(name.clone(), Users::default()))?;
-            look(setup.start()?, visitor)
-        }
-        #[cfg(feature = "rdma")]
-        Address::Rdma(endpoint) => {
-            let target = endpoint.resolve(Duration::from_secs(5))?;
-            let mut setup = Setup::new(&options, Role::Connect(Endpoint { target, source: None }))?;
-            look(setup.start()?, visitor)
-        }
-        #[cfg(not(feature = "rdma"))]
-        Address::Rdma(_) => Err("built without RDMA".into()),
-    }
-}
-
-fn look<C: Transport>(mut reactor: Reactor<'_, C>, mut visitor: Visitor) -> Result<(), Failure> {
-    reactor.engine().with(|cx| cx.connect(EndpointId(0)))?;
+    let mut visitor = Visitor { stop: Stop::on_signals()?, count, ..Visitor::default() };
+    let mut setup = AnySetup::new(&options, address.connect(None)?)?;
+    let mut reactor = setup.start()?;
+    reactor.with(|cx| cx.connect(EndpointId(0)))?;
     reactor.run(&mut visitor, Visitor::is_over)?;
     let ended = visitor.report;
     reactor.close(&mut visitor)?;

@@ -1,13 +1,15 @@
 //! The same set-up and loop for either fabric, so that a program changes the address and nothing else.
 
+use spinwire_core::remote::Rights;
 use spinwire_core::stats::Stats;
-use spinwire_core::turn::{Cx, Handler};
+use spinwire_core::turn::{AuditError, Cx, Handler};
 
 #[cfg(feature = "rdma")]
 use super::Setup;
 #[cfg(feature = "rdma")]
 use super::SetupError;
 use super::drive::{Reactor, RunError};
+use super::expose::ExposeError;
 use super::options::Options;
 #[cfg(feature = "rdma")]
 use super::options::Role;
@@ -15,6 +17,7 @@ use super::report::SetupReport;
 use super::shm_setup::{ShmRole, ShmSetup, ShmSetupError};
 #[cfg(feature = "rdma")]
 use crate::cm::VerbsControl;
+use crate::mem::ExposedRegion;
 use crate::shm::ShmControl;
 
 /// Which side of connections a core is on, and over which fabric. An [`Address`](crate::address::Address) makes one.
@@ -86,6 +89,19 @@ impl AnySetup {
         })
     }
 
+    /// As [`Setup::expose`] and [`ShmSetup::expose`]: makes `bytes` of zeroes that the peers of all connections may use as
+    /// `rights` say, before the start.
+    ///
+    /// # Errors
+    /// See [`ExposeError`].
+    pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
+        match self {
+            #[cfg(feature = "rdma")]
+            AnySetup::Rdma(setup) => setup.expose(bytes, rights),
+            AnySetup::Shm(setup) => setup.expose(bytes, rights),
+        }
+    }
+
     /// Puts the engine together, and starts to listen if that is the role.
     ///
     /// # Errors
@@ -113,6 +129,14 @@ impl AnyReactor<'_> {
     /// As [`Engine::with`](spinwire_core::turn::Engine::with): does something outside of a callback, to connect for example.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Cx<'_, '_>) -> R) -> R {
         either!(self, reactor => reactor.engine().with(f))
+    }
+
+    /// As [`Engine::audit`](spinwire_core::turn::Engine::audit): adds up what the engine owns.
+    ///
+    /// # Errors
+    /// The first sum that does not come out.
+    pub fn audit(&mut self) -> Result<(), AuditError> {
+        either!(self, reactor => reactor.engine().audit())
     }
 
     /// As [`Reactor::run`].

@@ -1,24 +1,18 @@
 //! An owner and its visitors: loops on two cores of one process, over either fabric.
 
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spinwire::endpoint::Address;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::remote::{RemoteRegion, Rights};
 use spinwire_core::turn::{Answer, Cx, Done, Handler, OneSidedError, OneSidedFailure};
-#[cfg(feature = "rdma")]
-use spinwire_linux::cm::Endpoint;
+use spinwire_linux::address::{Address, SourceAddr};
 use spinwire_linux::mem::ExposedRegion;
-use spinwire_linux::runtime::{Options, Reactor, ShmRole, ShmSetup, Transport};
-#[cfg(feature = "rdma")]
-use spinwire_linux::runtime::{Role, Setup};
-use spinwire_linux::shm::Users;
+use spinwire_linux::runtime::{AnySetup, Options};
 
 use crate::common::fabric::{Fabric, alone, cpu, shm_name};
 use crate::common::{lab_addresses, port, url};
@@ -94,37 +88,16 @@ pub fn with_owner(on: Fabric, act: impl FnOnce(&Address)) -> Seen {
 
 fn own(address: &Address, stop: &AtomicBool, ready: &Sender<()>) -> Seen {
     let options = Options { connections: 4, ..Options::on_core(cpu(0)) };
-    match address {
-        Address::Shm(name) => {
-            let mut setup = ShmSetup::new(&options, ShmRole::Listen(name.clone(), Users::default())).unwrap();
-            let shared = setup.expose(SHARED, Rights::ALL).unwrap();
-            let read_only = setup.expose(SHARED, Rights::READ).unwrap();
-            turn_as_owner(setup.start().unwrap(), (shared, read_only), stop, ready)
-        }
-        #[cfg(feature = "rdma")]
-        Address::Rdma(endpoint) => {
-            let mut setup = Setup::new(&options, Role::Listen(endpoint.resolve(LIMIT).unwrap())).unwrap();
-            let shared = setup.expose(SHARED, Rights::ALL).unwrap();
-            let read_only = setup.expose(SHARED, Rights::READ).unwrap();
-            turn_as_owner(setup.start().unwrap(), (shared, read_only), stop, ready)
-        }
-        #[cfg(not(feature = "rdma"))]
-        Address::Rdma(_) => unreachable!("built without RDMA"),
-    }
-}
-
-fn turn_as_owner<C: Transport>(
-    mut reactor: Reactor<'_, C>,
-    (shared, read_only): (ExposedRegion, ExposedRegion),
-    stop: &AtomicBool,
-    ready: &Sender<()>,
-) -> Seen {
+    let mut setup = AnySetup::new(&options, address.listen().unwrap()).unwrap();
+    let shared = setup.expose(SHARED, Rights::ALL).unwrap();
+    let read_only = setup.expose(SHARED, Rights::READ).unwrap();
+    let mut reactor = setup.start().unwrap();
     let mut owner = Owner { shared, read_only, told: 0, reports: Vec::new() };
     owner.read_only.write_at(0, b"only to be read");
     ready.send(()).unwrap();
     reactor.run(&mut owner, |_| stop.load(Ordering::Relaxed)).unwrap();
     reactor.close(&mut owner).unwrap();
-    reactor.engine().audit().unwrap();
+    reactor.audit().unwrap();
     let mut last = vec![0; 16];
     owner.shared.read_at(SHARED - 16, &mut last);
     Seen { told: owner.told, counted: owner.shared.load_u64(0), last, reports: owner.reports }
@@ -214,35 +187,24 @@ impl Handler for Visitor {
 
 /// Visits an owner until `step` says that it is enough (`false`), or the connection ends.
 pub fn visit(address: &Address, step: Step) -> Visitor {
-    let options = Options { connections: 1, one_sided: 16, ..Options::on_core(cpu(1)) };
-    thread::scope(|scope| {
-        // On a thread of its own, which setting up pins.
-        let visit = scope.spawn(|| match address {
-            Address::Shm(name) => {
-                let mut setup = ShmSetup::new(&options, ShmRole::Connect(name.clone(), Users::default())).unwrap();
-                turn_as_visitor(setup.start().unwrap(), step)
-            }
-            #[cfg(feature = "rdma")]
-            Address::Rdma(endpoint) => {
-                let source = Some(SocketAddr::new(lab_addresses().1, 0));
-                let role = Role::Connect(Endpoint { target: endpoint.resolve(LIMIT).unwrap(), source });
-                let mut setup = Setup::new(&options, role).unwrap();
-                turn_as_visitor(setup.start().unwrap(), step)
-            }
-            #[cfg(not(feature = "rdma"))]
-            Address::Rdma(_) => unreachable!("built without RDMA"),
-        });
-        visit.join().unwrap()
-    })
+    // On a thread of its own, which setting up pins.
+    thread::scope(|scope| scope.spawn(|| visit_here(address, step)).join().unwrap())
 }
 
-fn turn_as_visitor<C: Transport>(mut reactor: Reactor<'_, C>, step: Step) -> Visitor {
+fn visit_here(address: &Address, step: Step) -> Visitor {
+    let options = Options { connections: 1, one_sided: 16, ..Options::on_core(cpu(1)) };
+    let source: Option<SourceAddr> = match address {
+        Address::Rdma(_) => Some(lab_addresses().1.to_string().parse().unwrap()),
+        Address::Shm(_) => None,
+    };
+    let mut setup = AnySetup::new(&options, address.connect(source.as_ref()).unwrap()).unwrap();
+    let mut reactor = setup.start().unwrap();
     let mut visitor = Visitor::new(step);
-    reactor.engine().with(|cx| cx.connect(EndpointId(0))).unwrap();
+    reactor.with(|cx| cx.connect(EndpointId(0))).unwrap();
     let begun = Instant::now();
     reactor.run(&mut visitor, |visitor| visitor.over || begun.elapsed() > LIMIT).unwrap();
     assert!(visitor.over, "not over within {LIMIT:?}: {} of {} done", visitor.done.len(), visitor.asked);
     reactor.close(&mut visitor).unwrap();
-    reactor.engine().audit().unwrap();
+    reactor.audit().unwrap();
     visitor
 }
