@@ -11,7 +11,6 @@ use std::vec::Vec;
 use super::app::App;
 use super::coverage::Fault;
 use super::record;
-use crate::fabric::WcStatus;
 use crate::id::ConnId;
 use crate::remote::RemoteRegion;
 use crate::turn::{Cx, Done, OneSidedError, OneSidedFailure};
@@ -162,9 +161,8 @@ impl App {
         let (asked, expected) = operations.expected.pop_front().expect("an operation came back that was not asked for");
         assert_eq!(asked, user, "{conn}: operations came back out of order");
         match (outcome, expected) {
-            (Err(failure), expected) => {
-                let refused = matches!(failure, OneSidedFailure::Failed { status: WcStatus::REM_ACCESS_ERR, .. });
-                assert!(!refused || matches!(expected, Expected::Refused), "refused what is allowed");
+            // Also with the status of a refusal: a queue pair that breaks by itself has any.
+            (Err(_), _) => {
                 operations.failed = true;
                 return;
             }
