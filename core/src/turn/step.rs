@@ -27,7 +27,8 @@ impl<C: Control> Engine<'_, C> {
             self.core.stats.events_ignored += 1;
             return;
         };
-        if input != Input::SendsDone && conn.sends.occupied() > 0 {
+        // Its goodbye may not even be queued: a one-sided operation in front of it could not be posted.
+        if input != Input::SendsDone && (conn.sends.occupied() > 0 || conn.due.has(Due::GOODBYE)) {
             conn.note_unconfirmed(self.core.now);
         }
         self.enter(id, row);
