@@ -41,8 +41,10 @@ fn may_mount() -> bool {
     may
 }
 
-/// A server whose socket would lie on a small file system, mounted with `options` where nobody else sees it, after `commands`.
-fn serve_on_tmpfs(options: &str, commands: &str) -> Running {
+/// How a server ends whose socket would lie on a small file system, mounted with `options` where nobody else sees it, after
+/// `commands`.
+#[track_caller]
+fn refused_on_tmpfs(options: &str, commands: &str) -> Ended {
     let directory = scratch("mount");
     fs::create_dir(&directory).unwrap();
     let at = directory.display();
@@ -52,7 +54,9 @@ fn serve_on_tmpfs(options: &str, commands: &str) -> Running {
     );
     let mut unshare = Command::new("unshare");
     unshare.args(["-m", "--propagation", "private", "sh", "-c", &scene.replace("DIR", &at.to_string())]);
-    Running::command(unshare)
+    let ended = refused(Running::command(unshare));
+    fs::remove_dir(&directory).unwrap();
+    ended
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn a_full_directory_is_named_with_what_to_do() {
         return;
     }
     let fill = "i=0; while touch DIR/$i 2>/dev/null; do i=$((i+1)); done";
-    refused(serve_on_tmpfs("size=4k,nr_inodes=4", fill))
+    refused_on_tmpfs("size=4k,nr_inodes=4", fill)
         .expect("cannot make a socket in directory")
         .expect("No space left on device")
         .expect("make room, or use a name without a directory (shm://name)");
@@ -72,7 +76,7 @@ fn a_directory_that_cannot_be_written_is_named_with_what_to_do() {
     if !may_mount() {
         return;
     }
-    refused(serve_on_tmpfs("size=64k", "mount -o remount,ro DIR"))
+    refused_on_tmpfs("size=64k", "mount -o remount,ro DIR")
         .expect("cannot make a socket in directory")
         .expect("Read-only file system")
         .expect("it must be writable for this user");

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use spinwire_core::config::{Keepalive, Mode, Retry, Timeouts};
+use spinwire_core::config::{Config, ConfigError, Keepalive, Mode, Retry, Timeouts};
 
 use super::idle::Idle;
 use super::link::LinkOptions;
@@ -64,6 +64,22 @@ pub struct Options {
 }
 
 impl Options {
+    /// What the engine is set up with, without inline sends: a device says how long they may be.
+    pub(super) fn config(&self) -> Result<Config, ConfigError> {
+        let config = Config {
+            mode: self.mode,
+            depth: self.depth.value(),
+            message_bytes_max: self.message_bytes_max,
+            inline_bytes_max: 0,
+            timeouts: self.timeouts,
+            retry: self.retry,
+            keepalive: self.keepalive,
+            seed: self.seed,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
     /// One-sided operations of a connection, as they are made room for.
     pub(super) fn operations(&self) -> u32 {
         match self.one_sided {

@@ -90,17 +90,7 @@ impl Setup {
     /// See [`SetupError`].
     pub fn new(options: &Options, role: Role) -> Result<Self, SetupError> {
         let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
-        let mut config = Config {
-            mode: options.mode,
-            depth: options.depth.value(),
-            message_bytes_max: options.message_bytes_max,
-            inline_bytes_max: 0,
-            timeouts: options.timeouts,
-            retry: options.retry,
-            keepalive: options.keepalive,
-            seed: options.seed,
-        };
-        config.check()?;
+        let mut config = options.config()?;
         let device = match role {
             Role::Listen(address) => device_for_listening(address)?,
             Role::Connect(endpoint) => device_for_connecting(endpoint, LOCATE_LIMIT)?,

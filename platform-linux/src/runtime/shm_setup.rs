@@ -100,17 +100,7 @@ impl ShmSetup {
     /// See [`ShmSetupError`].
     pub fn new(options: &Options, role: ShmRole) -> Result<Self, ShmSetupError> {
         let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
-        let config = Config {
-            mode: options.mode,
-            depth: options.depth.value(),
-            message_bytes_max: options.message_bytes_max,
-            inline_bytes_max: 0,
-            timeouts: options.timeouts,
-            retry: options.retry,
-            keepalive: options.keepalive,
-            seed: options.seed,
-        };
-        config.check()?;
+        let config = options.config()?;
         let (needs, operations) = needs_of(&config, options);
         check_counts(options.connections, &config, &needs)?;
         let hugepages = options.pages.kinds().contains(&PageKind::TwoMib);
