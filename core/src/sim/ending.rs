@@ -12,11 +12,11 @@ impl App {
     /// not follow from what happened.
     pub(super) fn check_end(&mut self, conn: ConnId, report: &CloseReport) {
         let (node, reason) = (self.node, report.reason);
-        let end = |act: fn(&super::End) -> u64| self.net.with_end(node, conn, |end| act(end)).unwrap_or(0);
-        let (arrived, hostile) = (end(|end| end.arrived), end(|end| u64::from(end.hostile)) == 1);
+        let arrived = self.net.with_end(node, conn, |end| end.arrived).unwrap_or(0);
+        let hostile = self.net.was_lied_to(node, conn);
         let view = &self.conns[&conn.to_bits()];
         let own_choice = matches!(reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Hello(_));
-        // A forged message that is refused arrived too, but is nobody's.
+        // A forged message that is refused arrived too, but is nobody's; and so does a message with credits that are not true.
         if report.was_open && !own_choice && !view.close_asked && !self.closes_all && !hostile {
             assert_eq!(view.received, arrived, "{conn} ended ({reason}) before all was delivered");
             if reason == CloseReason::Peer

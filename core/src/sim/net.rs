@@ -97,6 +97,14 @@ impl Net {
         Some((peer.node, peer.handle.or(peer.conn)?.to_bits()))
     }
 
+    /// Whether either end of a connection was sent something that its peer did not send. What such an end says in good faith can
+    /// be a lie to the other: a credit for a receive that no message of the other's has used.
+    pub fn was_lied_to(&self, node: usize, conn: ConnId) -> bool {
+        let wire = self.wire();
+        let Some(end) = wire.end_of(node, conn).map(|end| &wire.ends[end]) else { return false };
+        end.hostile || end.peer.is_some_and(|peer| wire.ends[peer].hostile)
+    }
+
     /// From now on the application's `handle` names the id that the engine calls `link`.
     pub fn open(&self, node: usize, handle: ConnId, link: ConnId) {
         let mut wire = self.wire();
