@@ -59,7 +59,8 @@ pub(super) type Ready = heapless::Vec<(u32, u16), READY_MAX>;
 
 /// Links found in one go. So many cache lines are asked for at once.
 pub(super) const READY_MAX: usize = 16;
-/// A link is cold after so many looks in vain: about 0.1 ms of a loop that has nothing else to do.
+/// A link is cold after so many looks in vain, about 0.1 ms of a loop that has nothing else to do; of many hot links after
+/// fewer, for then it is looked at more seldom.
 pub(super) const COLD_AFTER: u16 = 1_000;
 /// How far ahead lines are asked for.
 const AHEAD: usize = 4;
@@ -115,6 +116,8 @@ impl Watch {
             Part::Hot => (self.hot_cursor, 0),
             Part::Cold => (self.cold_cursor, self.hot),
         };
+        // Each of many is looked at more seldom, and is to cool all the same.
+        let step = 1 + (self.hot / 16) as u16;
         let mut end = if part == Part::Hot { self.hot } else { self.entries.len() };
         if at < begin || at >= end {
             at = begin;
@@ -129,7 +132,7 @@ impl Watch {
                 entry.idle = 0;
                 let _ = ready.push((at as u32, entry.place));
             } else if part == Part::Hot {
-                entry.idle += 1;
+                entry.idle = entry.idle.saturating_add(step);
                 if entry.idle >= COLD_AFTER {
                     // Another one is in its place now, which was not looked at.
                     self.cool(at);
