@@ -1,13 +1,13 @@
 //! One-sided operations: a board that its owner writes and everybody reads, a tally that everybody counts up, and a tray
 //! that everybody puts notes into. The owner's program does nothing for any of it.
 //!
-//! `cargo run --release --example board -- serve shm://board 2` in one terminal, and
-//! `cargo run --release --example board -- visit shm://board 3 1000` in another. With `rdma://192.0.2.1:7471` for the address
+//! `cargo run --release --example board -- serve shm://board 0` in one terminal, and
+//! `cargo run --release --example board -- visit shm://board 1 1000` in another. With `rdma://192.0.2.1:7471` for the address
 //! it is the same over the network: the program sees no difference.
 
 use std::error::Error;
+use std::process::ExitCode;
 
-use spinwire::signals::Stop;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::remote::{RemoteRegion, Rights};
@@ -15,6 +15,7 @@ use spinwire_core::turn::{Answer, Cx, Done, Handler, OneSidedError, OneSidedFail
 use spinwire_linux::address::Address;
 use spinwire_linux::mem::ExposedRegion;
 use spinwire_linux::runtime::{AnySetup, Options};
+use spinwire_linux::signals::Stop;
 
 /// A row of the board: seven words, and their sum. A row that is read while its owner changes it may be of both; then its
 /// sum does not come out, and it is read again some time.
@@ -30,7 +31,17 @@ const NOTED: u64 = 3;
 
 type Failure = Box<dyn Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("board: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     match args[..] {

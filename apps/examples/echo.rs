@@ -1,15 +1,16 @@
-//! The smallest echo server: `cargo run --release --example echo -- rdma://192.0.2.1:7471 2` listens there from core 2, and with
+//! The smallest echo server: `cargo run --release --example echo -- rdma://192.0.2.1:7471 0` listens there from core 0, and with
 //! `shm://echo` in place of that address it serves processes of this machine.
 //!
-//! `spinwire echo ping rdma://192.0.2.1:7471 --core 3`, or `shm://echo`, talks to it.
+//! `spinwire echo ping rdma://192.0.2.1:7471 --core 1`, or `shm://echo`, talks to it.
 
 use std::error::Error;
+use std::process::ExitCode;
 
-use spinwire::signals::Stop;
 use spinwire_core::id::ConnId;
 use spinwire_core::turn::{Answer, Cx, Handler};
 use spinwire_linux::address::Address;
 use spinwire_linux::runtime::{AnySetup, Options};
+use spinwire_linux::signals::Stop;
 
 struct Echo {
     stop: Stop,
@@ -21,7 +22,17 @@ impl Handler for Echo {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("echo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(address), Some(core)) = (args.next(), args.next()) else {
         return Err("usage: echo rdma://ADDR:PORT|shm://NAME CORE".into());

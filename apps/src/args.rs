@@ -103,7 +103,7 @@ pub struct PingArgs {
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub retry_for: Option<Duration>,
     /// Draw the distribution of the latencies, as an SVG picture that any browser shows.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = picture)]
     pub plot: Option<PathBuf>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
@@ -214,6 +214,14 @@ fn size(text: &str) -> Result<u32, String> {
     match units::bytes(text)? {
         bytes if bytes <= MOST => Ok(bytes),
         bytes => Err(format!("{bytes} bytes are too many: at most {MOST} (8m)")),
+    }
+}
+
+/// The name of a picture: it is not for standard output, where the table is.
+fn picture(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" | "" => Err("a picture needs a file, like latency.svg".to_owned()),
+        name => Ok(PathBuf::from(name)),
     }
 }
 

@@ -10,8 +10,8 @@ use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
 
 use crate::log::Log;
 use crate::reason::Words;
-use crate::signals::{self, Stop};
 use crate::units::grouped;
+use spinwire_linux::signals::{self, Stop};
 
 /// Answers every message in place, without a copy, and notes who comes and goes.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ impl Failure {
 
     /// A signal ended the run: 128 + its number.
     pub fn signal(signal: u8) -> Self {
-        Self { status: 128 + signal, message: format!("stopped by {}", crate::signals::name(signal)) }
+        Self { status: 128 + signal, message: format!("stopped by {}", spinwire_linux::signals::name(signal)) }
     }
 }
 

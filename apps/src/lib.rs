@@ -17,6 +17,5 @@ pub mod pattern;
 pub mod ping;
 pub mod reason;
 pub mod report;
-pub mod signals;
 pub mod units;
 pub mod window;

@@ -13,9 +13,9 @@ use crate::log::Log;
 use crate::measure::Measure;
 use crate::outcome::{Outcome, Trouble};
 use crate::pattern;
-use crate::signals::Stop;
 use crate::units::grouped;
 use crate::window::Window;
+use spinwire_linux::signals::Stop;
 
 /// What a run is to do.
 #[derive(Clone, Copy, Debug)]

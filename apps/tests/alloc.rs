@@ -14,11 +14,11 @@ use spinwire::echo::EchoServer;
 use spinwire::load::{Extent, Pace};
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan};
-use spinwire::signals::Stop;
 use spinwire_core::time::Nanos;
 use spinwire_linux::cm::Endpoint;
 use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Size, Transport};
 use spinwire_linux::shm::{Name, Users};
+use spinwire_linux::signals::Stop;
 
 /// Counts, for each thread by itself, what it allocates and frees.
 struct Counting;

@@ -50,6 +50,7 @@ fn wrong_arguments_end_with_2_and_say_what_is_right() {
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --json /nonexistent/report.json").expect("no directory");
     usage_error("echo ping shm://name --core 0 --plot /nonexistent/picture.svg")
         .expect("--plot: there is no directory");
+    usage_error("echo ping shm://name --core 0 --plot -").expect("a picture needs a file");
 }
 
 #[test]

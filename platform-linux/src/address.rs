@@ -95,7 +95,8 @@ pub enum LookupError {
     },
     /// This build cannot reach it.
     #[error(
-        "this program was built without rdma (the feature `rdma`) and knows shm:// only; `ci/setup` installs what it needs"
+        "this program was built without rdma (the feature `rdma`) and knows shm:// only; `ci/setup` installs what it needs, \
+             and `cargo build --release -p spinwire` makes one that has both"
     )]
     NoRdma,
 }

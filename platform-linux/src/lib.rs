@@ -16,6 +16,7 @@ pub mod readiness;
 pub mod runtime;
 #[allow(unsafe_code)]
 pub mod shm;
+pub mod signals;
 #[allow(unsafe_code)]
 mod sys;
 #[cfg(feature = "rdma")]

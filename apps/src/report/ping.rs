@@ -13,8 +13,8 @@ use crate::load::Pace;
 use crate::measure::{Counts, Measure};
 use crate::outcome::Outcome;
 use crate::ping::Plan;
-use crate::signals;
 use crate::units::grouped;
+use spinwire_linux::signals;
 
 /// The report of `echo ping`.
 #[derive(Debug, Serialize)]

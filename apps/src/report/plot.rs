@@ -80,7 +80,7 @@ impl Points {
 
 fn draw(root: &Area<'_>, title: &str, latencies: &Latencies, points: &Points) -> Drawn {
     root.fill(&WHITE)?;
-    let root = root.margin(14, 10, 10, 24);
+    let root = root.margin(14, 10, 10, 34);
     let summary = latencies.summary();
     let font = |size: u32| TextStyle::from(("sans-serif", size).into_font()).color(&INK);
     root.draw_text(title, &font(20), (8, 4))?;
@@ -114,7 +114,7 @@ fn draw_bars(area: &Area<'_>, marks: &[(&str, f64)], points: &Points) -> Drawn {
     let most = points.bars.iter().map(|&(_, count)| count).max().unwrap_or(1) as f64;
     let (low, high) = (points.bars[0].0 / width, points.max * width * width);
     let mut chart = ChartBuilder::on(area)
-        .margin_top(24)
+        .margin_top(36)
         .x_label_area_size(44)
         .y_label_area_size(76)
         .build_cartesian_2d(Decades::new(low, high), (FLOOR..most * 2.0).log_scale())?;
@@ -135,15 +135,14 @@ fn draw_bars(area: &Area<'_>, marks: &[(&str, f64)], points: &Points) -> Drawn {
     )?;
     let label = TextStyle::from(("sans-serif", 12).into_font()).color(&MARK).pos(Pos::new(HPos::Center, VPos::Bottom));
     chart.draw_series(marks.iter().map(|&(_, at)| PathElement::new([(at, FLOOR), (at, most * 2.0)], MARK)))?;
-    // Each label where it does not stand on the one before it.
     let mut last = f64::NEG_INFINITY;
     for &(name, at) in marks {
         let (x, y) = chart.backend_coord(&(at, most * 2.0));
-        if f64::from(x) >= last + 34.0 {
-            let (left, top) = area.get_base_pixel();
-            area.draw_text(name, &label, (x - left, y - top - 2))?;
-            last = f64::from(x);
-        }
+        let (left, top) = area.get_base_pixel();
+        // Above the one before it where it would stand on that.
+        let up = if f64::from(x) >= last + 38.0 { 2 } else { 15 };
+        area.draw_text(name, &label, (x - left, y - top - up))?;
+        last = f64::from(x);
     }
     Ok(())
 }

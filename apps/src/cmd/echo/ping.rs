@@ -7,11 +7,11 @@ use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan, Progress};
 use spinwire::report::{self, PingReport};
-use spinwire::signals::Stop;
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, ShmRole, Size};
+use spinwire_linux::signals::Stop;
 
 /// Runs the client.
 ///

@@ -8,10 +8,10 @@ use spinwire::echo::{EchoServer, Event};
 use spinwire::exit::Failure;
 use spinwire::log::{self, Log, Printer};
 use spinwire::report::{self, ServeReport};
-use spinwire::signals::Stop;
 use spinwire_linux::address::Address;
 use spinwire_linux::clock;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, SetupReport, ShmRole, Size};
+use spinwire_linux::signals::Stop;
 
 /// Lines about clients that may wait to be printed.
 const LOG_LINES: usize = 1_024;
