@@ -13,6 +13,7 @@ use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
 use super::arenas::PeerArenas;
+use super::closer::Closer;
 use super::conn::{Conn, Incoming, Request, Stage};
 use super::exposed::{self, OwnRegion, REGIONS_MAX};
 use super::fabric::ShmFabric;
@@ -50,6 +51,7 @@ pub struct ShmControl<'m> {
     /// This core's buffers and their length, if they may be lent.
     pub(super) arena: Option<(Arc<OwnedFd>, u64)>,
     pub(super) peer_arenas: PeerArenas,
+    pub(super) closer: Closer,
     /// What this core exposes to its peers.
     exposed: Vec<Rc<OwnRegion>>,
     pub(super) next_tick: Instant,
@@ -91,6 +93,7 @@ impl ShmControl<'_> {
             pulse: Pulse::new()?,
             arena: None,
             peer_arenas: PeerArenas::default(),
+            closer: Closer::new()?,
             exposed: Vec::new(),
             next_tick: Instant::ZERO,
             next_look: Instant::ZERO,

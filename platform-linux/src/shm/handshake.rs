@@ -6,6 +6,7 @@ use spinwire_core::id::{ConnId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
 use super::arenas::PeerArenas;
+use super::closer::Closer;
 use super::conn::{Conn, Incoming, Offer, Request, Stage};
 use super::control::{REFUSED_BY_PROGRAM, ShmControl};
 use super::exposed::{self, PeerRegion};
@@ -89,11 +90,14 @@ impl ShmControl<'_> {
             self.counters.dropped += 1;
             let refusal = Refusal::User { uid: peer.uid };
             self.refuse(&socket, REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect());
+            // With it goes what it sent, whatever that is.
+            self.closer.close(socket.into_fd());
             return Ok(());
         }
         let Some(place) = self.incoming.iter().position(Option::is_none) else {
             self.counters.dropped += 1;
             self.refuse(&socket, NO_RESOURCES, PrivateData::new());
+            self.closer.close(socket.into_fd());
             return Ok(());
         };
         self.last_serial = self.last_serial.wrapping_add(1);
@@ -114,7 +118,7 @@ impl ShmControl<'_> {
         let asked_before = incoming.offer.is_some();
         let (peer, listener) = (incoming.peer, incoming.listener);
         let from = Some(peer).filter(|_| self.is_own(Some(peer)));
-        let refusal = match read(&incoming.socket, &mut self.peer_arenas, from, self.now) {
+        let refusal = match read(&incoming.socket, &mut self.peer_arenas, &self.closer, from, self.now) {
             Ok(Read::Nothing) => return,
             Ok(Read::Regions(regions)) if !asked_before && incoming.regions.is_empty() => {
                 if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
@@ -157,6 +161,8 @@ impl ShmControl<'_> {
         if let (Some(incoming), Some((code, refusal))) = (self.take_incoming(place.into()), refusal) {
             let data = refusal.map_or(PrivateData::new(), |refusal| refusal.encode().iter().copied().collect());
             self.refuse(&incoming.socket, code, data);
+            self.poller.remove(&incoming.socket);
+            self.closer.close(incoming.socket.into_fd());
         }
     }
 
@@ -226,7 +232,8 @@ impl ShmControl<'_> {
             return;
         }
         let own = self.options.users.own();
-        let read = read(&conn.socket, &mut self.peer_arenas, conn.peer.filter(|peer| peer.uid == own), self.now);
+        let read =
+            read(&conn.socket, &mut self.peer_arenas, &self.closer, conn.peer.filter(|peer| peer.uid == own), self.now);
         let (kind, status, data) = match (&conn.stage, read) {
             (_, Ok(Read::Nothing)) => return,
             (Stage::Asked, Ok(Read::Regions(regions))) if conn.regions.is_empty() => {
@@ -281,6 +288,7 @@ pub(super) fn process(peer: Credentials) -> Peer {
 fn read(
     socket: &Socket,
     arenas: &mut PeerArenas,
+    closer: &Closer,
     lender: Option<Credentials>,
     now: Instant,
 ) -> Result<Read, CallError> {
@@ -289,6 +297,10 @@ fn read(
         Received::Nothing => return Ok(Read::Nothing),
         Received::End => return Ok(Read::End),
         Received::Packet(len, fds) => (len, fds),
+    };
+    let fds = match closer.memfds(fds) {
+        Ok(fds) => fds,
+        Err(error) => return Ok(Read::Unfit(error)),
     };
     // A longer one is nonsense: its length does not match, and its end is not there.
     let packet = bytes.get(..len).map_or(Err(PacketError::Malformed), Packet::decode);

@@ -44,6 +44,7 @@
 //! peer that is stopped and not dead shows in its pulse (`pulse`).
 
 mod arenas;
+mod closer;
 mod conn;
 mod control;
 mod engine;

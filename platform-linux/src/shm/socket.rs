@@ -145,6 +145,11 @@ impl Socket {
         Ok(if got == 0 { Received::End } else { Received::Packet(got, fds) })
     }
 
+    /// The descriptor, to be closed elsewhere.
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// Tells the peer that nothing more will come or be taken.
     pub(super) fn shutdown(&self) -> Result<(), CallError> {
         // SAFETY: a call on our own descriptor.
@@ -155,10 +160,6 @@ impl Socket {
 /// What only a hostile peer does.
 #[cfg(any(test, fuzzing))]
 impl Socket {
-    pub(super) fn into_fd(self) -> OwnedFd {
-        self.0
-    }
-
     /// Sends a packet with any number of descriptors.
     pub(super) fn send_any(&self, packet: &[u8], fds: &[libc::c_int]) -> Result<(), CallError> {
         let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };

@@ -92,6 +92,7 @@ impl Attach {
         while let Ok(Some(_)) = self.peers.accept() {}
         assert!(self.control.conns.iter().all(Option::is_none), "a connection is left");
         assert_eq!(self.control.waiting_clients, 0, "a client is left");
+        self.control.closer.settle();
         assert_eq!(free_fd(), self.free_fd, "a descriptor is left");
     }
 
