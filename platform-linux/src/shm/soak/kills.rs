@@ -17,7 +17,7 @@ fn resident_kib_max() -> u64 {
     size("SPINWIRE_SOAK_RESIDENT_KIB", 300)
 }
 
-/// Kills of either side. After a quarter of them the survivor is as large as it is from then on: its heap has found its size.
+/// Kills of either side. After half of them the survivor is as large as it is from then on: its heap has found its size.
 fn rounds() -> u64 {
     size("SPINWIRE_SOAK_KILLS", 6)
 }
@@ -104,7 +104,7 @@ fn killed_clients_are_named_at_once_and_leave_nothing_and_no_half_message() {
         times.push(time);
         match before {
             Some(before) => drop(server.settles_at(before)),
-            None if round >= rounds() / 4 => before = Some(server.at_rest()),
+            None if round >= rounds() / 2 => before = Some(server.at_rest()),
             None => {}
         }
     }
@@ -127,7 +127,7 @@ fn killed_servers_are_named_at_once_and_leave_nothing_and_no_half_message() {
         let died = die(&mut server, death, &mut random);
         let time = learns(&mut client, server.pid(), died);
         times.push(time);
-        if round == rounds() / 4 {
+        if round == rounds() / 2 {
             before = Some(client.at_rest());
         }
     }
