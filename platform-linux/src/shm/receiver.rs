@@ -10,6 +10,7 @@ use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::PeerMemory;
 use super::slot::{self, Body, INLINE_MAX, Word};
+use crate::mem::copy_shared;
 
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
 pub(super) struct Receiver {
@@ -160,7 +161,7 @@ impl Receiver {
         // were checked when the message was begun, and `got + part <= total`.
         unsafe {
             let from = arena.base().as_ptr().add(at + got as usize);
-            slot::copy_foreign(from, to.add(got as usize), part as usize);
+            copy_shared(from, to.add(got as usize), part as usize);
         }
         if got + part < total {
             self.partial = Some(Partial { got: got + part, total, imm, lent_at: Some(at) });
@@ -197,7 +198,7 @@ impl Receiver {
         // is lent to us.
         unsafe {
             let chunk = self.memory.base().as_ptr().add(self.geometry.chunk(self.consumed as u32));
-            slot::copy_foreign(chunk, to.add(got as usize), part as usize);
+            copy_shared(chunk, to.add(got as usize), part as usize);
         }
         self.consumed += 1;
         let got = got + part;

@@ -220,29 +220,6 @@ pub(super) unsafe fn load_word(slot: *const u8, offset: usize) -> u64 {
     unsafe { AtomicU64::from_ptr(slot.add(8 + offset).cast_mut().cast()) }.load(Ordering::Relaxed)
 }
 
-/// Copies out of memory that another process may be writing. What comes out may be a mixture, but each byte is read once.
-///
-/// # Safety
-/// `from` has `len` mapped bytes, `to` has `len` writable bytes of this process's own.
-#[inline]
-pub(super) unsafe fn copy_foreign(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: both ranges are valid (caller) and the direction flag is clear, as the ABI demands. To the compiler this is
-    // an instruction that reads memory it knows nothing about: no assumption about the bytes holds before or after.
-    unsafe {
-        core::arch::asm!(
-            "rep movsb",
-            inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
-            options(nostack, preserves_flags),
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    for n in 0..len {
-        // SAFETY: inside both ranges (caller). Volatile: read once, although the peer may write.
-        unsafe { to.add(n).write(from.add(n).read_volatile()) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,7 +274,7 @@ mod tests {
             let from: Vec<u8> = (0..len).map(|n| n as u8).collect();
             let mut to = vec![0xee; len + 1];
             // SAFETY: both are vectors of our own, long enough for `len`.
-            unsafe { copy_foreign(from.as_ptr(), to.as_mut_ptr(), len) };
+            unsafe { crate::mem::copy_shared(from.as_ptr(), to.as_mut_ptr(), len) };
             assert_eq!((&to[..len], to[len]), (&from[..], 0xee));
         }
     }
