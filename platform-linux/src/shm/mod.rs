@@ -54,6 +54,7 @@ mod fabric;
 pub mod fuzzing;
 mod handshake;
 mod hook;
+mod incoming;
 mod layout;
 mod lend;
 mod link;

@@ -1,0 +1,146 @@
+//! From a client in the backlog to a request that the engine answers.
+
+use spinwire_core::cm::event::{CmEventKind, PrivateData, Target};
+use spinwire_core::cm::hello::Refusal;
+use spinwire_core::id::{ConnId, ListenerId, RequestId};
+use spinwire_core::time::{Instant, Nanos};
+
+use super::conn::{Conn, Incoming, Stage};
+use super::control::{REFUSED_BY_PROGRAM, ShmControl};
+use super::handshake::{NO_RESOURCES, Read, process, read};
+use super::memory::AttachError;
+use super::socket::Socket;
+use super::token::Token;
+use super::wire::{Packet, PacketError, VERSION};
+use crate::sys::os::{CallError, Errno};
+
+/// A client sends its request right after it connects.
+const REQUEST_LIMIT: Nanos = Nanos::from_secs(2);
+/// Clients taken from one listener in one go.
+const ACCEPTS_PER_DRAIN: usize = 16;
+
+impl ShmControl<'_> {
+    pub(super) fn on_listener(&mut self, number: u32) {
+        for _ in 0..ACCEPTS_PER_DRAIN {
+            let Some(listener) = self.listeners.get(number as usize) else { return };
+            let accepted = listener.socket.accept();
+            let admitted = match accepted {
+                Ok(Some(socket)) => self.admit(socket, number),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = admitted {
+                // Out of descriptors, most likely: the client waits in the backlog, and the next tick tries again.
+                self.note_failure(error);
+                (self.starved, self.pending) = (true, false);
+                return;
+            }
+        }
+    }
+
+    /// Lets a client in, if its user may and there is a place.
+    fn admit(&mut self, socket: Socket, listener: u32) -> Result<(), CallError> {
+        let peer = socket.credentials()?;
+        if !self.options.users.allow(peer.uid) {
+            self.counters.dropped += 1;
+            let refusal = Refusal::User { uid: peer.uid };
+            self.refuse(&socket, REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect());
+            // With it goes what it sent, whatever that is.
+            self.closer.close(socket.into_fd());
+            return Ok(());
+        }
+        let Some(place) = self.incoming.iter().position(Option::is_none) else {
+            self.counters.dropped += 1;
+            self.refuse(&socket, NO_RESOURCES, PrivateData::new());
+            self.closer.close(socket.into_fd());
+            return Ok(());
+        };
+        self.last_serial = self.last_serial.wrapping_add(1);
+        let serial = self.last_serial;
+        self.poller.add(&socket, Token::Incoming(place as u16, serial).pack())?;
+        let deadline = self.now + REQUEST_LIMIT;
+        self.incoming[place] =
+            Some(Incoming { socket, serial, listener, peer, deadline, regions: Vec::new(), offer: None });
+        self.waiting_clients += 1;
+        Ok(())
+    }
+
+    pub(super) fn on_incoming(&mut self, place: u16, serial: u32) {
+        let Some(Some(incoming)) = self.incoming.get(usize::from(place)) else { return };
+        if incoming.serial != serial {
+            return;
+        }
+        let asked_before = incoming.offer.is_some();
+        let (peer, listener) = (incoming.peer, incoming.listener);
+        let from = Some(peer).filter(|_| self.is_own(Some(peer)));
+        let refusal = match read(&incoming.socket, &mut self.peer_arenas, &self.closer, from, self.now) {
+            Ok(Read::Nothing) => return,
+            Ok(Read::Regions(regions)) if !asked_before && incoming.regions.is_empty() => {
+                if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
+                    incoming.regions = regions;
+                }
+                return;
+            }
+            Ok(Read::Packet(Ok(Packet::Request(_, data)), Some(offer))) if !asked_before => {
+                if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
+                    incoming.offer = Some(offer);
+                    // The engine answers it in this turn or one of the next.
+                    incoming.deadline = Instant::NEVER;
+                }
+                let target = Target::Request(ListenerId(listener), RequestId(place.into()));
+                return self.push(target, CmEventKind::ConnectRequest, 0, data, Some(process(peer)));
+            }
+            Ok(Read::Packet(Err(PacketError::Version(caller)), _)) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::Version { listener: VERSION, caller })))
+            }
+            Ok(Read::Packet(Err(PacketError::NotSpinwire), _)) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::NotSpinwire)))
+            }
+            Ok(Read::Packet(..) | Read::Regions(_) | Read::Unfit(AttachError::Unfit(_))) => {
+                Some((REFUSED_BY_PROGRAM, Some(Refusal::Malformed)))
+            }
+            Ok(Read::Unfit(AttachError::Call(error))) | Err(error) => {
+                self.note_failure(error);
+                Some((NO_RESOURCES, None))
+            }
+            Ok(Read::End) => None,
+        };
+        self.counters.dropped += 1;
+        if asked_before {
+            // The engine still has to answer: it finds nobody there.
+            if let Some(Some(incoming)) = self.incoming.get(usize::from(place)) {
+                self.poller.remove(&incoming.socket);
+            }
+            return;
+        }
+        if let (Some(incoming), Some((code, refusal))) = (self.take_incoming(place.into()), refusal) {
+            let data = refusal.map_or(PrivateData::new(), |refusal| refusal.encode().iter().copied().collect());
+            self.refuse(&incoming.socket, code, data);
+            self.poller.remove(&incoming.socket);
+            self.closer.close(incoming.socket.into_fd());
+        }
+    }
+
+    pub(super) fn take_incoming(&mut self, number: u32) -> Option<Incoming> {
+        let incoming = self.incoming.get_mut(number as usize)?.take();
+        self.waiting_clients -= usize::from(incoming.is_some());
+        incoming
+    }
+
+    /// Tells a client no. If that cannot be sent, the closed socket says so all the same.
+    pub(super) fn refuse(&mut self, socket: &Socket, code: i32, data: PrivateData) {
+        if let Err(error) = socket.send(&Packet::Reject(code, data).encode(), &[]) {
+            self.note_failure(error);
+        }
+    }
+
+    /// The request in place `number` becomes connection `id`.
+    pub(super) fn adopt(&mut self, id: ConnId, number: u32) -> Result<(), CallError> {
+        let gone = CallError { call: "accept4", errno: Errno(libc::ECONNABORTED) };
+        let Incoming { socket, peer, offer, regions, .. } = self.take_incoming(number).ok_or(gone)?;
+        let (offer, pulse) = offer.ok_or(gone)?;
+        self.poller.rename(&socket, Token::of(id).pack()).map_err(|_| gone)?;
+        let (offer, pulse) = (Some(offer), Some(pulse));
+        self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse, regions })
+    }
+}
