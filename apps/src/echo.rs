@@ -6,11 +6,13 @@ use spinwire_core::cm::event::{CmEventKind, Peer};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, ListenerId};
+use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
 
 use crate::log::Log;
 use crate::reason::Words;
 use crate::units::grouped;
+use spinwire_linux::runtime::Troubles;
 use spinwire_linux::signals::{self, Stop};
 
 /// Answers every message in place, without a copy, and notes who comes and goes.
@@ -21,6 +23,10 @@ pub struct EchoServer {
     open: u32,
     stop: Stop,
     stopping: bool,
+    /// When to look at the troubles again.
+    next_look: Instant,
+    is_look_due: bool,
+    told: Troubles,
     lost: Option<CmEventKind>,
     log: Option<Log<Event>>,
 }
@@ -51,6 +57,8 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// Something went wrong that concerns no client that is known here.
+    Troubled(Troubles),
     /// A signal came.
     Stopping {
         /// Its number.
@@ -75,12 +83,38 @@ impl EchoServer {
     /// A server for up to `connections_max` clients. All its memory is allocated here.
     pub fn new(connections_max: u32, stop: Stop, log: Option<Log<Event>>) -> Self {
         let clients = vec![Client::default(); connections_max as usize];
-        Self { clients, open: 0, stop, stopping: false, lost: None, log }
+        Self {
+            clients,
+            open: 0,
+            stop,
+            stopping: false,
+            next_look: Instant::ZERO,
+            is_look_due: false,
+            told: Troubles::default(),
+            lost: None,
+            log,
+        }
     }
 
     /// Whether it was told to stop, or has nothing to listen on any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping
+    }
+
+    /// Whether the loop is to be left: to look for troubles, which is once a second, or for good.
+    #[inline]
+    pub fn wants_out(&self) -> bool {
+        self.stopping | self.is_look_due
+    }
+
+    /// Notes what went wrong since the last time; `now` is what the reactor says.
+    pub fn look_at(&mut self, now: Troubles) {
+        self.is_look_due = false;
+        let new = now.since(&self.told);
+        if !new.is_none() {
+            self.told = now;
+            self.note(Event::Troubled(new));
+        }
     }
 
     /// How it ended.
@@ -138,6 +172,10 @@ impl Handler for EchoServer {
         if self.stopping {
             return;
         }
+        if cx.now() >= self.next_look {
+            self.next_look = cx.now() + LOOK;
+            self.is_look_due = true;
+        }
         if let Some(signal) = self.stop.signal() {
             self.stopping = true;
             self.note(Event::Stopping { signal, live: cx.live() });
@@ -164,6 +202,7 @@ impl fmt::Display for Event {
                 }
             }
             Event::Refused { peer, refusal } => write!(f, "{} refused: {refusal}", Who(peer)),
+            Event::Troubled(troubles) => troubles.fmt(f),
             Event::Stopping { signal, live } => {
                 let signal = signals::name(*signal);
                 write!(f, "{signal}: stopping; no new clients, closing {live} connections")
@@ -171,6 +210,9 @@ impl fmt::Display for Event {
         }
     }
 }
+
+/// Between two looks for troubles, so that they print one line in that time at most.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 /// A client, as far as it is known.
 struct Who<'a>(&'a Option<Peer>);

@@ -125,12 +125,16 @@ fn a_server_out_of_open_files_serves_those_it_has_and_goes_on() {
     shell.args(["-c", &command]);
     let mut server = Running::command(shell);
     server.wait_for("listening on", PATIENCE);
-    let (ended, _) = Fabric::Shm.ping(&url, "--connections 40 --count 40 --timeout 1s");
+    let (ended, _) = Fabric::Shm.ping(&url, "--connections 40 --count 40 --timeout 2s");
     ended.expect_code(1);
+    // It says so while it serves, once a second at most, and what the limit is.
+    server.wait_for("raise it with `ulimit -n`", PATIENCE);
     let (ended, _) = Fabric::Shm.ping(&url, "--count 100 --verify");
     ended.expect_code(0);
     server.signal("INT");
-    server.finish(PATIENCE).expect_code(0);
+    let ended = server.finish(PATIENCE).expect_code(0).expect("troubles ");
+    let lines = ended.output.lines().filter(|line| line.contains("ulimit -n")).count();
+    assert!(lines < 8, "{lines} lines in some seconds:\n{}", ended.output);
 }
 
 /// Another user, if this one may become it and it can run the command.
@@ -157,11 +161,14 @@ fn another_users_process_is_let_in_only_if_it_was_named() {
     let ping = format!("echo ping {url} --core {} --count 100 --verify --allow-user root", cpu(1));
 
     let server = serve_at(&url, "");
-    as_user(other, &ping).finish(PATIENCE).expect_code(1).expect("user 65534 is not allowed there");
+    let refused = as_user(other, &ping);
+    let client = refused.pid();
+    refused.finish(PATIENCE).expect_code(1).expect("user 65534 is not allowed there");
     // That it was refused harmed nobody.
     let (ended, _) = Fabric::Shm.ping(&url, "--count 100 --verify");
     ended.expect_code(0);
-    server.stop();
+    let said = format!("a client was turned away: process {client} (user 65534): user 65534 is not allowed there");
+    server.stop().expect(&said);
 
     let server = serve_at(&url, &format!("--allow-user {other}"));
     as_user(other, &ping).finish(PATIENCE).expect_code(0);

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use spinwire_core::stats::Stats;
 use spinwire_core::time::Nanos;
-use spinwire_linux::runtime::SetupReport;
+use spinwire_linux::runtime::{SetupReport, Troubles};
 
 use super::facts::SetupFacts;
 use super::table::Table;
@@ -23,6 +23,10 @@ pub struct ServeReport {
     connections_opened: u64,
     connections_closed: u64,
     connections_refused: u64,
+    clients_turned_away: u64,
+    last_turned_away: Option<String>,
+    calls_failed: u64,
+    last_call_failed: Option<String>,
     messages_received: u64,
     messages_sent: u64,
     bytes_received: u64,
@@ -40,6 +44,8 @@ pub struct ServeReport {
     depth: u32,
     #[serde(flatten)]
     setup: SetupFacts,
+    #[serde(skip)]
+    troubles: Troubles,
 }
 
 impl ServeReport {
@@ -55,6 +61,10 @@ impl ServeReport {
             connections_opened: stats.opened,
             connections_closed: stats.closed,
             connections_refused: stats.refused,
+            clients_turned_away: 0,
+            last_turned_away: None,
+            calls_failed: 0,
+            last_call_failed: None,
             messages_received: stats.messages_received,
             messages_sent: stats.messages_sent,
             bytes_received: stats.bytes_received,
@@ -71,6 +81,19 @@ impl ServeReport {
             connections_max: setup.connections,
             depth: setup.config.depth,
             setup: SetupFacts::new(setup),
+            troubles: Troubles::default(),
+        }
+    }
+
+    /// The same with what went wrong beside the connections.
+    pub fn with_troubles(self, troubles: Troubles) -> Self {
+        Self {
+            clients_turned_away: troubles.dropped,
+            last_turned_away: troubles.last_dropped.map(|last| last.to_string()),
+            calls_failed: troubles.failures,
+            last_call_failed: troubles.last_failure.map(|last| last.to_string()),
+            troubles,
+            ..self
         }
     }
 }
@@ -80,6 +103,11 @@ impl fmt::Display for ServeReport {
         let mut table = Table::default();
         let connections = (grouped(self.connections_opened), grouped(self.connections_refused));
         table.row("connections", format!("{} served, {} refused", connections.0, connections.1));
+        let clients = Troubles { failures: 0, last_failure: None, ..self.troubles };
+        let calls = Troubles { dropped: 0, last_dropped: None, ..self.troubles };
+        for troubles in [clients, calls].iter().filter(|troubles| !troubles.is_none()) {
+            table.row("troubles", troubles);
+        }
         table.row("messages", format!("{} in, {} out", grouped(self.messages_received), grouped(self.messages_sent)));
         let share = self.turns_empty as f64 * 100.0 / self.turns.max(1) as f64;
         table.row("empty turns", format!("{} of {} ({share:.1} %)", grouped(self.turns_empty), grouped(self.turns)));

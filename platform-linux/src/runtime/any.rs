@@ -15,6 +15,7 @@ use super::options::Options;
 use super::options::Role;
 use super::report::SetupReport;
 use super::shm_setup::{ShmRole, ShmSetup, ShmSetupError};
+use super::troubles::Troubles;
 #[cfg(feature = "rdma")]
 use crate::cm::VerbsControl;
 use crate::mem::ExposedRegion;
@@ -124,6 +125,11 @@ impl AnyReactor<'_> {
     /// The counters so far.
     pub fn stats(&self) -> &Stats {
         either!(self, reactor => reactor.stats())
+    }
+
+    /// As [`Reactor::troubles`].
+    pub fn troubles(&mut self) -> Troubles {
+        either!(self, reactor => reactor.troubles())
     }
 
     /// As [`Engine::with`](spinwire_core::turn::Engine::with): does something outside of a callback, to connect for example.

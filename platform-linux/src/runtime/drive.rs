@@ -7,6 +7,7 @@ use spinwire_core::turn::{Engine, Handler};
 use super::idle::{Idle, Step};
 use super::report::SetupReport;
 use super::transport::Transport;
+use super::troubles::Troubles;
 use crate::clock;
 use crate::sys::os::CallError;
 
@@ -59,6 +60,12 @@ impl<'m, C: Transport> Reactor<'m, C> {
     /// The counters so far.
     pub fn stats(&self) -> &Stats {
         self.engine.stats()
+    }
+
+    /// What went wrong so far where no connection was there to be told of it: clients that were turned away, for whatever
+    /// reason, and calls that failed. A few loads, for between two calls of [`Reactor::run`].
+    pub fn troubles(&mut self) -> Troubles {
+        self.engine.control().troubles()
     }
 
     /// The engine, to look at.

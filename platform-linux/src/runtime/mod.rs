@@ -51,6 +51,7 @@ mod shm_setup;
 mod size;
 mod tables;
 mod transport;
+mod troubles;
 
 pub use any::{AnyReactor, AnyRole, AnySetup, AnySetupError};
 pub use drive::{CqFailure, Reactor, RunError};
@@ -70,3 +71,4 @@ pub use size::Size;
 pub(crate) use tables::Lent;
 pub use tables::MemoryError;
 pub use transport::Transport;
+pub use troubles::Troubles;

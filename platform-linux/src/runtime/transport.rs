@@ -8,6 +8,7 @@ use spinwire_core::turn::Engine;
 #[cfg(feature = "rdma")]
 use super::drive::CqFailure;
 use super::drive::RunError;
+use super::troubles::Troubles;
 #[cfg(feature = "rdma")]
 use crate::cm::VerbsControl;
 use crate::shm::ShmControl;
@@ -22,6 +23,9 @@ pub trait Transport: Control + Sized {
 
     /// Sleeps until a connection event may wait, or `limit` is over.
     fn wait(&self, limit: Duration);
+
+    /// What went wrong so far where no connection was there to be told of it.
+    fn troubles(&self) -> Troubles;
 }
 
 #[cfg(feature = "rdma")]
@@ -40,6 +44,11 @@ impl Transport for VerbsControl<'_> {
     fn wait(&self, limit: Duration) {
         VerbsControl::wait(self, limit);
     }
+
+    fn troubles(&self) -> Troubles {
+        let failures = self.counters().failures;
+        Troubles { failures, last_failure: self.last_failure(), ..Troubles::default() }
+    }
 }
 
 impl Transport for ShmControl<'_> {
@@ -51,5 +60,15 @@ impl Transport for ShmControl<'_> {
 
     fn wait(&self, limit: Duration) {
         ShmControl::wait(self, limit);
+    }
+
+    fn troubles(&self) -> Troubles {
+        let counters = self.counters();
+        Troubles {
+            dropped: counters.dropped,
+            last_dropped: self.last_dropped(),
+            failures: counters.failures,
+            last_failure: self.last_failure(),
+        }
     }
 }

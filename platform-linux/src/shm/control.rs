@@ -15,6 +15,7 @@ use spinwire_core::time::{Instant, Nanos};
 use super::arenas::PeerArenas;
 use super::closer::Closer;
 use super::conn::{Conn, Incoming, Request, Stage};
+use super::dropped::{DropReason, Dropped};
 use super::exposed::{self, OwnRegion, REGIONS_MAX};
 use super::fabric::ShmFabric;
 use super::layout::Geometry;
@@ -22,7 +23,7 @@ use super::listener::{ListenError, Listener};
 use super::name::Name;
 use super::options::{ControlError, ShmControlCounters, ShmControlOptions};
 use super::pulse::Pulse;
-use super::socket::{Poller, Socket};
+use super::socket::{Credentials, Poller, Socket};
 use super::token::Token;
 use super::wire::Packet;
 use crate::readiness::{Readiness, Watch};
@@ -58,6 +59,7 @@ pub struct ShmControl<'m> {
     pub(super) next_look: Instant,
     pub(super) now: Instant,
     pub(super) counters: ShmControlCounters,
+    pub(super) last_dropped: Option<Dropped>,
     pub(super) last_failure: Option<CallError>,
     fabric: PhantomData<fn(&'m ())>,
 }
@@ -99,6 +101,7 @@ impl ShmControl<'_> {
             next_look: Instant::ZERO,
             now: Instant::ZERO,
             counters: ShmControlCounters::default(),
+            last_dropped: None,
             last_failure: None,
             fabric: PhantomData,
         })
@@ -164,6 +167,11 @@ impl ShmControl<'_> {
         self.counters
     }
 
+    /// The last client that was turned away before the engine saw it.
+    pub fn last_dropped(&self) -> Option<Dropped> {
+        self.last_dropped
+    }
+
     /// The last failure that the engine could not be told.
     pub fn last_failure(&self) -> Option<CallError> {
         self.last_failure
@@ -172,6 +180,11 @@ impl ShmControl<'_> {
     pub(super) fn note_failure(&mut self, error: CallError) {
         self.counters.failures += 1;
         self.last_failure = Some(error);
+    }
+
+    pub(super) fn note_dropped(&mut self, client: Credentials, why: DropReason) {
+        self.counters.dropped += 1;
+        self.last_dropped = Some(Dropped { client, why });
     }
 
     pub(super) fn push(

@@ -7,6 +7,7 @@ use spinwire_core::time::{Instant, Nanos};
 
 use super::conn::{Conn, Incoming, Stage};
 use super::control::{REFUSED_BY_PROGRAM, ShmControl};
+use super::dropped::DropReason;
 use super::handshake::{NO_RESOURCES, Read, process, read};
 use super::memory::AttachError;
 use super::socket::Socket;
@@ -15,7 +16,7 @@ use super::wire::{Packet, PacketError, VERSION};
 use crate::sys::os::{CallError, Errno};
 
 /// A client sends its request right after it connects.
-const REQUEST_LIMIT: Nanos = Nanos::from_secs(2);
+pub(super) const REQUEST_LIMIT: Nanos = Nanos::from_secs(2);
 /// Clients taken from one listener in one go.
 const ACCEPTS_PER_DRAIN: usize = 16;
 
@@ -42,15 +43,15 @@ impl ShmControl<'_> {
     fn admit(&mut self, socket: Socket, listener: u32) -> Result<(), CallError> {
         let peer = socket.credentials()?;
         if !self.options.users.allow(peer.uid) {
-            self.counters.dropped += 1;
             let refusal = Refusal::User { uid: peer.uid };
+            self.note_dropped(peer, DropReason::Refused(refusal));
             self.refuse(&socket, REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect());
             // With it goes what it sent, whatever that is.
             self.closer.close(socket.into_fd());
             return Ok(());
         }
         let Some(place) = self.incoming.iter().position(Option::is_none) else {
-            self.counters.dropped += 1;
+            self.note_dropped(peer, DropReason::Crowded(self.waiting_clients));
             self.refuse(&socket, NO_RESOURCES, PrivateData::new());
             self.closer.close(socket.into_fd());
             return Ok(());
@@ -73,7 +74,7 @@ impl ShmControl<'_> {
         let asked_before = incoming.offer.is_some();
         let (peer, listener) = (incoming.peer, incoming.listener);
         let from = Some(peer).filter(|_| self.is_own(Some(peer)));
-        let refusal = match read(&incoming.socket, &mut self.peer_arenas, &self.closer, from, self.now) {
+        let why = match read(&incoming.socket, &mut self.peer_arenas, &self.closer, from, self.now) {
             Ok(Read::Nothing) => return,
             Ok(Read::Regions(regions)) if !asked_before && incoming.regions.is_empty() => {
                 if let Some(Some(incoming)) = self.incoming.get_mut(usize::from(place)) {
@@ -91,21 +92,14 @@ impl ShmControl<'_> {
                 return self.push(target, CmEventKind::ConnectRequest, 0, data, Some(process(peer)));
             }
             Ok(Read::Packet(Err(PacketError::Version(caller)), _)) => {
-                Some((REFUSED_BY_PROGRAM, Some(Refusal::Version { listener: VERSION, caller })))
+                DropReason::Refused(Refusal::Version { listener: VERSION, caller })
             }
-            Ok(Read::Packet(Err(PacketError::NotSpinwire), _)) => {
-                Some((REFUSED_BY_PROGRAM, Some(Refusal::NotSpinwire)))
-            }
-            Ok(Read::Packet(..) | Read::Regions(_) | Read::Unfit(AttachError::Unfit(_))) => {
-                Some((REFUSED_BY_PROGRAM, Some(Refusal::Malformed)))
-            }
-            Ok(Read::Unfit(AttachError::Call(error))) | Err(error) => {
-                self.note_failure(error);
-                Some((NO_RESOURCES, None))
-            }
-            Ok(Read::End) => None,
+            Ok(Read::Packet(Err(PacketError::NotSpinwire), _)) => DropReason::Refused(Refusal::NotSpinwire),
+            Ok(Read::Packet(..) | Read::Regions(_)) => DropReason::Refused(Refusal::Malformed),
+            Ok(Read::Unfit(error)) => DropReason::Unfit(error),
+            Ok(Read::End) => DropReason::Left,
+            Err(error) => DropReason::Call(error),
         };
-        self.counters.dropped += 1;
         if asked_before {
             // The engine still has to answer: it finds nobody there.
             if let Some(Some(incoming)) = self.incoming.get(usize::from(place)) {
@@ -113,9 +107,11 @@ impl ShmControl<'_> {
             }
             return;
         }
-        if let (Some(incoming), Some((code, refusal))) = (self.take_incoming(place.into()), refusal) {
-            let data = refusal.map_or(PrivateData::new(), |refusal| refusal.encode().iter().copied().collect());
-            self.refuse(&incoming.socket, code, data);
+        self.note_dropped(peer, why);
+        if let Some(incoming) = self.take_incoming(place.into()) {
+            if let Some((code, data)) = answer_to(why) {
+                self.refuse(&incoming.socket, code, data);
+            }
             self.poller.remove(&incoming.socket);
             self.closer.close(incoming.socket.into_fd());
         }
@@ -129,8 +125,10 @@ impl ShmControl<'_> {
 
     /// Tells a client no. If that cannot be sent, the closed socket says so all the same.
     pub(super) fn refuse(&mut self, socket: &Socket, code: i32, data: PrivateData) {
-        if let Err(error) = socket.send(&Packet::Reject(code, data).encode(), &[]) {
-            self.note_failure(error);
+        match socket.send(&Packet::Reject(code, data).encode(), &[]) {
+            // It did not wait for the answer.
+            Ok(()) | Err(CallError { errno: Errno(libc::EPIPE | libc::ECONNRESET), .. }) => {}
+            Err(error) => self.note_failure(error),
         }
     }
 
@@ -143,4 +141,15 @@ impl ShmControl<'_> {
         let (offer, pulse) = (Some(offer), Some(pulse));
         self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse, regions })
     }
+}
+
+/// What a client is told that is turned away; `None` where it is no longer there.
+fn answer_to(why: DropReason) -> Option<(i32, PrivateData)> {
+    let refusal = match why {
+        DropReason::Refused(refusal) => refusal,
+        DropReason::Unfit(AttachError::Unfit(_)) => Refusal::Malformed,
+        DropReason::Left => return None,
+        _ => return Some((NO_RESOURCES, PrivateData::new())),
+    };
+    Some((REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect()))
 }

@@ -229,7 +229,7 @@ impl Drop for Map {
 }
 
 /// What the error number alone does not say.
-pub(super) fn hint(cause: &CallError) -> String {
+pub(crate) fn hint(cause: &CallError) -> String {
     match cause.errno {
         Errno(libc::EMFILE) => format!("; {}", files_hint()),
         Errno(libc::EFBIG) => {

@@ -34,7 +34,7 @@ pub const SILENCE: Duration = Duration::from_secs(12);
 pub struct ShmControlCounters {
     /// Connection events handed out.
     pub events: u64,
-    /// Clients refused or dropped before the engine saw them: of another user, without a sound request, or silent.
+    /// Clients turned away before the engine saw them; see [`ShmControl::last_dropped`](super::ShmControl::last_dropped).
     pub dropped: u64,
     /// Calls that failed where the engine could not be told; see [`ShmControl::last_failure`](super::ShmControl::last_failure).
     pub failures: u64,

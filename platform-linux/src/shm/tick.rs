@@ -6,7 +6,9 @@ use spinwire_core::time::{Instant, Nanos};
 
 use super::conn::Stage;
 use super::control::{REFUSED_BY_PROGRAM, ShmControl, TICK};
+use super::dropped::DropReason;
 use super::handshake::NO_RESOURCES;
+use super::incoming::REQUEST_LIMIT;
 
 /// Between two looks at the peers' pulses.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -35,11 +37,11 @@ impl ShmControl<'_> {
 
     fn expire_clients(&mut self) {
         for place in 0..self.incoming.len() {
-            if self.incoming[place].as_ref().is_some_and(|incoming| incoming.deadline <= self.now) {
-                self.counters.dropped += 1;
-                if let Some(incoming) = self.take_incoming(place as u32) {
-                    self.refuse(&incoming.socket, REFUSED_BY_PROGRAM, Default::default());
-                }
+            if self.incoming[place].as_ref().is_some_and(|incoming| incoming.deadline <= self.now)
+                && let Some(incoming) = self.take_incoming(place as u32)
+            {
+                self.note_dropped(incoming.peer, DropReason::Silent(REQUEST_LIMIT));
+                self.refuse(&incoming.socket, REFUSED_BY_PROGRAM, Default::default());
             }
         }
     }

@@ -66,8 +66,13 @@ impl Talk {
         let begun = clock::now();
         say_ready(reactor.report(), talk(args));
         let mut server = EchoServer::new(args.connections_max, self.stop, self.log);
-        let ran = reactor.run(&mut server, EchoServer::is_stopping);
+        let mut ran = Ok(());
+        while ran.is_ok() && !server.is_stopping() {
+            ran = reactor.run(&mut server, EchoServer::wants_out);
+            server.look_at(reactor.troubles());
+        }
         let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
+        let troubles = reactor.troubles();
         let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
         if let Some(printer) = self.printer {
             printer.finish();
@@ -75,6 +80,7 @@ impl Talk {
         let elapsed = clock::now().since(begun);
         let listening = reactor.report().listening.clone().unwrap_or_default();
         let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
+        let report = report.with_troubles(troubles);
         report::print(&report, args.output.json.as_deref(), args.output.quiet)?;
         ended.map_err(Failure::run)
     }
