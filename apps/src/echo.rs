@@ -10,8 +10,8 @@ use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
 
 use crate::log::Log;
-use crate::reason::Words;
-use crate::units::grouped;
+use crate::reason::{Over, Words};
+use crate::units::counted;
 use spinwire_linux::runtime::Troubles;
 use spinwire_linux::signals::{self, Stop};
 
@@ -190,11 +190,12 @@ impl fmt::Display for Event {
             Event::Closed { peer, report, messages } => {
                 let CloseReport { reason, was_open, unsent, unconfirmed_after, .. } = report;
                 if !was_open {
-                    return write!(f, "{} did not get connected: {}", Who(peer), Words(reason));
+                    return write!(f, "{} did not get connected: {}", Who(peer), Words(reason, Over::from(*peer)));
                 }
-                write!(f, "{} left: {}; {} messages answered", Who(peer), Words(reason), grouped(*messages))?;
+                let (why, answered) = (Words(reason, Over::from(*peer)), counted(*messages, "message"));
+                write!(f, "{} left: {why}; {answered} answered", Who(peer))?;
                 if *unsent > 0 {
-                    write!(f, ", {unsent} replies not sent")?;
+                    write!(f, ", of which {unsent} were not sent")?;
                 }
                 match unconfirmed_after {
                     Some(limit) => write!(f, ", the last replies were not confirmed within {limit}"),
@@ -205,7 +206,7 @@ impl fmt::Display for Event {
             Event::Troubled(troubles) => troubles.fmt(f),
             Event::Stopping { signal, live } => {
                 let signal = signals::name(*signal);
-                write!(f, "{signal}: stopping; no new clients, closing {live} connections")
+                write!(f, "{signal}: stopping; no new clients, closing {}", counted((*live).into(), "connection"))
             }
         }
     }

@@ -4,6 +4,7 @@
 //! without RDMA.
 #![deny(unsafe_code)]
 
+mod advice;
 pub mod args;
 pub mod echo;
 pub mod exit;

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use spinwire_core::cm::event::Peer;
-use spinwire_core::cm::hello::{HelloError, Refusal};
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
-use spinwire_core::cm::table::State;
 use spinwire_core::time::Nanos;
 use spinwire_core::turn::ConnectError;
 
+use crate::advice::Advice;
 use crate::pattern::Mismatch;
-use crate::reason::Words;
+use crate::reason::{Over, Words};
+use crate::units::counted;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +27,21 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {connection} of {of}: {}{}{}", Words(&report.reason), Attempts(report), NextStep(&report.reason))]
+    #[error("connection {connection} of {of}: {}{}{}", Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
     Connect {
         /// Which one.
         connection: u32,
         /// Of how many.
         of: u32,
+        /// What it was to go over.
+        over: Over,
         /// Why.
         report: CloseReport,
     },
     /// A connection was lost during the run.
     #[error(
-        "connection {connection} of {of}{} was lost: {}; {outstanding} messages had no reply yet",
-        To(peer), Words(&report.reason)
+        "connection {connection} of {of}{} was lost: {}; {} had no reply yet",
+        To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
     )]
     Lost {
         /// Which one.
@@ -48,6 +50,8 @@ pub enum Trouble {
         of: u32,
         /// To whom, where more is known than the address that was asked for.
         peer: Option<Peer>,
+        /// What it went over.
+        over: Over,
         /// Why.
         report: CloseReport,
         /// Messages in flight on all connections.
@@ -64,7 +68,7 @@ pub enum Trouble {
         mismatch: Mismatch,
     },
     /// A message nobody asked for.
-    #[error("connection {connection} brought a message of {bytes} bytes that answers nothing")]
+    #[error("connection {connection} brought a message of {} that answers nothing", counted(*bytes as u64, "byte"))]
     Unasked {
         /// Where.
         connection: u32,
@@ -72,7 +76,7 @@ pub enum Trouble {
         bytes: usize,
     },
     /// The peer does not take messages of that size.
-    #[error("the server takes messages of at most {max} bytes, not {asked}; start it with --message-max {asked}")]
+    #[error("the server takes messages of at most {}, not {asked}; start it with --message-max {asked}", counted((*max).into(), "byte"))]
     TooLong {
         /// Bytes asked.
         asked: u32,
@@ -81,8 +85,8 @@ pub enum Trouble {
     },
     /// Replies stay away.
     #[error(
-        "no progress for {waiting}: {outstanding} messages without a reply on {silent} of {connections} connections; \
-         --timeout sets how long to wait"
+        "no progress for {waiting}: {} without a reply on {silent} of {}; --timeout sets how long to wait",
+        counted(*outstanding, "message"), counted((*connections).into(), "connection")
     )]
     Stalled {
         /// How long nothing happened.
@@ -109,13 +113,13 @@ impl fmt::Display for To<'_> {
 }
 
 /// How often it was tried, where that was more than once.
-struct Attempts<'a>(&'a CloseReport);
+struct Attempts<'a>(&'a CloseReport, Over);
 
 impl fmt::Display for Attempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.attempts, &self.0.failed_before) {
             (2.., Some(before)) if *before != self.0.reason => {
-                write!(f, " (attempt {}; before that: {})", self.0.attempts, Words(before))
+                write!(f, " (attempt {}; before that: {})", self.0.attempts, Words(before, self.1))
             }
             (2.., _) => write!(f, " (attempt {})", self.0.attempts),
             _ => Ok(()),
@@ -123,32 +127,10 @@ impl fmt::Display for Attempts<'_> {
     }
 }
 
-/// What to try next, for reasons that have an answer.
-struct NextStep<'a>(&'a CloseReason);
-
-impl fmt::Display for NextStep<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            CloseReason::NobodyListens => "; is the server running, and on that port?",
-            CloseReason::Refused(Refusal::TableFull { .. }) => "; the server's --connections-max allows no more",
-            CloseReason::Refused(Refusal::ShuttingDown) => "; the server is about to end",
-            CloseReason::Refused(Refusal::Version { .. }) => "; use the same version on both sides",
-            CloseReason::Refused(Refusal::NotSpinwire) => "; leave out --raw, or give the server --raw too",
-            CloseReason::Hello(HelloError::NotSpinwire) => "; give --raw for a server that is not spinwire",
-            CloseReason::TimedOut { step: State::Connecting, .. } => {
-                "; the server's machine is there, but the server does not answer (stopped, or overloaded?)"
-            }
-            CloseReason::Event { .. } | CloseReason::TimedOut { .. } => {
-                "; can this machine reach the address (`ping`, `ip neigh`), and from the right device (--bind)?"
-            }
-            _ => "",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spinwire_core::cm::hello::Refusal;
 
     const CLOSED: CloseReport = CloseReport {
         reason: CloseReason::Local,
@@ -161,7 +143,7 @@ mod tests {
 
     fn connect(reason: CloseReason) -> String {
         let report = CloseReport { reason, was_open: false, ..CLOSED };
-        Trouble::Connect { connection: 3, of: 8, report }.to_string()
+        Trouble::Connect { connection: 3, of: 8, over: Over::Rdma, report }.to_string()
     }
 
     #[test]
@@ -179,10 +161,20 @@ mod tests {
     }
 
     #[test]
+    fn one_is_not_many() {
+        let stalled = |outstanding, connections| {
+            let (waiting, silent) = (Nanos::from_secs(5), 1);
+            Trouble::Stalled { waiting, outstanding, silent, connections }.to_string()
+        };
+        assert!(stalled(1, 1).contains("1 message without a reply on 1 of 1 connection;"), "{}", stalled(1, 1));
+        assert!(stalled(2_000, 8).contains("2,000 messages without a reply on 1 of 8 connections;"));
+    }
+
+    #[test]
     fn attempts_are_counted_and_the_one_before_is_named_if_it_failed_otherwise() {
         let text = |failed_before| {
             let report = CloseReport { reason: CloseReason::NobodyListens, attempts: 7, failed_before, ..CLOSED };
-            Trouble::Connect { connection: 0, of: 1, report }.to_string()
+            Trouble::Connect { connection: 0, of: 1, over: Over::Rdma, report }.to_string()
         };
         assert!(text(Some(CloseReason::NobodyListens)).contains("and port (attempt 7); is the server running"));
         let before = CloseReason::Rejected { code: 10 };

@@ -13,7 +13,8 @@ use crate::log::Log;
 use crate::measure::Measure;
 use crate::outcome::{Outcome, Trouble};
 use crate::pattern;
-use crate::units::grouped;
+use crate::reason::Over;
+use crate::units::counted;
 use crate::window::Window;
 use spinwire_linux::signals::Stop;
 
@@ -36,6 +37,8 @@ pub struct Plan {
     pub verify: bool,
     /// The peer is not a Spinwire: replies are matched by counting, unless they are verified.
     pub raw: bool,
+    /// What the target is reached over.
+    pub over: Over,
     /// The longest time without progress.
     pub timeout: Nanos,
 }
@@ -292,7 +295,7 @@ impl Handler for Pinger {
 
     fn on_close(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
         let connection = conn.slot() as u32;
-        let of = self.plan.connections;
+        let (of, over) = (self.plan.connections, self.plan.over);
         self.conns[conn.slot()].conn = None;
         match report.was_open {
             true => self.open -= 1,
@@ -301,9 +304,9 @@ impl Handler for Pinger {
         let trouble = match report.was_open {
             true => {
                 let peer = self.conns[conn.slot()].who;
-                Trouble::Lost { connection, of, peer, report: *report, outstanding: self.outstanding }
+                Trouble::Lost { connection, of, peer, over, report: *report, outstanding: self.outstanding }
             }
-            false => Trouble::Connect { connection, of, report: *report },
+            false => Trouble::Connect { connection, of, over, report: *report },
         };
         self.end(cx, Outcome::Failed(trouble));
     }
@@ -336,11 +339,10 @@ impl Handler for Pinger {
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Progress::Connected { connections, warmup } = self;
-        let plural = if *connections == 1 { "" } else { "s" };
-        write!(
-            f,
-            "connected ({connections} connection{plural}); {} messages to warm up, then measuring",
-            grouped(*warmup)
-        )
+        write!(f, "connected ({}); ", counted((*connections).into(), "connection"))?;
+        match warmup {
+            0 => f.write_str("measuring"),
+            _ => write!(f, "{} to warm up, then measuring", counted(*warmup, "message")),
+        }
     }
 }

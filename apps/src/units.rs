@@ -82,6 +82,11 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// How many of something: `1 message`, `2,000 messages`. For nouns that take an s.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// Splits `4k` into `4` and `k`.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -14,6 +14,7 @@ use spinwire::echo::EchoServer;
 use spinwire::load::{Extent, Pace};
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan};
+use spinwire::reason::Over;
 use spinwire_core::time::Nanos;
 use spinwire_linux::cm::Endpoint;
 use spinwire_linux::runtime::{Options, Reactor, Role, Setup, ShmRole, ShmSetup, Size, Transport};
@@ -163,6 +164,7 @@ fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks, messages: u64)
         warmup: 100,
         verify: true,
         raw: false,
+        over: Over::Rdma,
         timeout: Nanos::from_secs(20),
     };
     let mut pinger = Pinger::new(plan, Stop::default(), None);

@@ -6,6 +6,7 @@ use spinwire::load::{self, Extent, Pace};
 use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan, Progress};
+use spinwire::reason::Over;
 use spinwire::report::{self, PingReport};
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
@@ -127,6 +128,7 @@ fn plan(args: &PingArgs) -> Plan {
         warmup: args.warmup.unwrap_or_else(|| load::default_warmup(pace, extent)),
         verify: args.verify,
         raw: args.core.raw,
+        over: Over::of(&args.target),
         timeout: args.timeout.into(),
     }
 }
