@@ -40,17 +40,37 @@ impl Failure {
     pub fn signal(signal: u8) -> Self {
         Self { status: 128 + signal, message: format!("stopped by {}", spinwire_linux::signals::name(signal)) }
     }
+
+    fn say(&self) {
+        if !self.message.is_empty() {
+            eprintln!("spinwire: {}", self.message);
+        }
+    }
+}
+
+/// How a run ended, if it failed, else the first of what went wrong `after` it. All the others are printed here: nothing
+/// that failed is left unsaid.
+///
+/// # Errors
+/// The one whose status counts.
+pub fn first(run: Result<(), Failure>, after: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut first = run;
+    for failure in after.into_iter().filter_map(Result::err) {
+        match first {
+            Ok(()) => first = Err(failure),
+            Err(_) => failure.say(),
+        }
+    }
+    first
 }
 
 /// Prints the message of a failure and turns the result into the process's status.
 pub fn code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::from(OK),
-        Err(Failure { status, message }) => {
-            if !message.is_empty() {
-                eprintln!("spinwire: {message}");
-            }
-            ExitCode::from(status)
+        Err(failure) => {
+            failure.say();
+            ExitCode::from(failure.status)
         }
     }
 }

@@ -4,8 +4,10 @@ use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
+
+use crate::patience;
 
 /// The loop's end of the queue. For the control path: a send may wake the printing thread, which is a system call.
 #[derive(Debug)]
@@ -18,6 +20,9 @@ pub struct Log<E> {
 #[derive(Debug)]
 pub struct Printer {
     thread: JoinHandle<()>,
+    lines: Arc<AtomicU64>,
+    /// Hung up by the thread when it ends.
+    ended: Receiver<()>,
 }
 
 /// Starts a printer of one line per event to `out`. The queue's `capacity` events are allocated here.
@@ -30,9 +35,14 @@ pub fn start<E: Display + Send + 'static>(
 ) -> std::io::Result<(Log<E>, Printer)> {
     let (queue, events) = sync_channel(capacity);
     let dropped = Arc::new(AtomicU64::new(0));
-    let seen = dropped.clone();
-    let thread = std::thread::Builder::new().name("printer".into()).spawn(move || print_all(&events, &seen, out))?;
-    Ok((Log { queue, dropped }, Printer { thread }))
+    let lines = Arc::new(AtomicU64::new(0));
+    let (seen, printed) = (dropped.clone(), lines.clone());
+    let (hangs_up, ended) = channel();
+    let thread = std::thread::Builder::new().name("printer".into()).spawn(move || {
+        print_all(&events, (&seen, &printed), out);
+        drop(hangs_up);
+    })?;
+    Ok((Log { queue, dropped }, Printer { thread, lines, ended }))
 }
 
 impl<E> Log<E> {
@@ -51,20 +61,31 @@ impl<E> Log<E> {
 }
 
 impl Printer {
-    /// Waits until everything noted is printed. Every [`Log`] must be gone, or this waits for it.
+    /// Waits until everything noted is printed, unless the output takes no line for 2 s: then the rest is given up. Every
+    /// [`Log`] must be gone, or this waits for it as long.
     pub fn finish(self) {
+        // Relaxed: a count on its own, it orders nothing.
+        let lines = || self.lines.load(Ordering::Relaxed);
+        let mut before = lines();
+        while self.ended.recv_timeout(patience::OUTPUT) == Err(RecvTimeoutError::Timeout) {
+            if std::mem::replace(&mut before, lines()) == before {
+                return;
+            }
+        }
         // A panic of the printing thread was already reported by its own message.
         let _ = self.thread.join();
     }
 }
 
-fn print_all<E: Display>(events: &Receiver<E>, dropped: &AtomicU64, mut out: impl Write) {
+fn print_all<E: Display>(events: &Receiver<E>, (dropped, lines): (&AtomicU64, &AtomicU64), mut out: impl Write) {
     let mut told = 0;
     while let Ok(event) = events.recv() {
         // One write for each line: other threads and processes print to the same terminal. A closed output is no reason
         // to end a server.
         let _ = out.write_all(format!("{event}\n").as_bytes()).and_then(|()| out.flush());
         told = tell_dropped(dropped, told, &mut out);
+        // Relaxed: as above.
+        lines.fetch_add(1, Ordering::Relaxed);
     }
     tell_dropped(dropped, told, &mut out);
 }
@@ -93,6 +114,18 @@ mod tests {
         let told = tell_dropped(&log.dropped, 0, &mut out);
         assert_eq!(tell_dropped(&log.dropped, told, &mut out), 3);
         assert_eq!(String::from_utf8(out).unwrap().matches("(3 events were not printed").count(), 1);
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_is_given_up() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (log, printer) = start(4, writer).unwrap();
+        log.note("x".repeat(1 << 20));
+        drop(log);
+        let begun = std::time::Instant::now();
+        printer.finish();
+        assert!(begun.elapsed() < patience::OUTPUT * 5, "{:?}", begun.elapsed());
+        drop(reader);
     }
 
     #[test]

@@ -6,9 +6,9 @@ mod plot;
 mod scale;
 mod serve;
 mod table;
+mod target;
 
 use std::fmt;
-use std::io::Write;
 use std::path::Path;
 
 pub use facts::SetupFacts;
@@ -18,56 +18,80 @@ pub use serve::ServeReport;
 
 use crate::exit::Failure;
 use crate::histogram::Latencies;
+use crate::patience;
+use target::Target;
 
-/// Looks before a long run whether the file that `option` names could be written at its end.
-///
-/// # Errors
-/// The directory of the file does not exist.
-pub fn check_path(option: &str, path: Option<&Path>) -> Result<(), Failure> {
-    let Some(parent) = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    if parent.is_dir() {
-        Ok(())
-    } else {
-        Err(Failure::usage(format!("{option}: there is no directory {}", parent.display())))
+/// Where a run reports to, besides standard output.
+#[derive(Debug)]
+pub struct Outputs {
+    json: Json,
+    plot: Option<Target>,
+}
+
+#[derive(Debug)]
+enum Json {
+    No,
+    Stdout,
+    File(Target),
+}
+
+impl Outputs {
+    /// What `--json` and `--plot` name, looked at before a long run. A file that is not there is made, and removed again if
+    /// nothing comes to be written.
+    ///
+    /// # Errors
+    /// A file cannot be written, or both are the same.
+    pub fn new(json: Option<&Path>, plot: Option<&Path>) -> Result<Self, Failure> {
+        let json = match json {
+            None => Json::No,
+            Some(path) if path == Path::new("-") => Json::Stdout,
+            Some(path) => Json::File(Target::new("--json", path)?),
+        };
+        let plot = plot.map(|path| Target::new("--plot", path)).transpose()?;
+        if let (Json::File(json), Some(plot)) = (&json, &plot)
+            && json.is_same_as(plot)
+        {
+            return Err(Failure::usage(format!("--json and --plot both name {}", plot.path().display())));
+        }
+        Ok(Self { json, plot })
+    }
+
+    /// Writes a report where the user wants it: the table to standard output unless `quiet`, JSON where `--json` says.
+    ///
+    /// # Errors
+    /// The file, or standard output, cannot be written. A reader that has closed its end of a pipe is no failure of the run.
+    pub fn print(&mut self, report: &(impl fmt::Display + Serialize), quiet: bool) -> Result<(), Failure> {
+        let table = if quiet || matches!(self.json, Json::Stdout) { Ok(()) } else { to_stdout(format!("{report}\n")) };
+        let json = || serde_json::to_string_pretty(report).map(|text| text + "\n").map_err(Failure::setup);
+        match &mut self.json {
+            Json::No => {}
+            Json::Stdout => to_stdout(json()?)?,
+            Json::File(target) => target.write(&json()?).map_err(|error| unwritten("report", target, &error))?,
+        }
+        table
+    }
+
+    /// Draws a run's latencies where `--plot` says. Without a message there is no picture, and that is said.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn draw(&mut self, title: &str, latencies: &Latencies) -> Result<(), Failure> {
+        let Some(target) = &mut self.plot else { return Ok(()) };
+        let Some(text) = plot::svg(title, latencies) else {
+            eprintln!("spinwire: no message was measured, so there is no picture in {}", target.path().display());
+            return Ok(());
+        };
+        target.write(&text).map_err(|error| unwritten("picture", target, &error))
     }
 }
 
-/// Writes a report where the user wants it: the table to standard output unless `quiet`, JSON to `json`.
-///
-/// # Errors
-/// The file, or standard output, cannot be written. A reader that has closed its end of a pipe is no failure of the run.
-pub fn print(report: &(impl fmt::Display + Serialize), json: Option<&Path>, quiet: bool) -> Result<(), Failure> {
-    let to_stdout = json == Some(Path::new("-"));
-    let mut stdout = std::io::stdout().lock();
-    if !quiet && !to_stdout {
-        let written = writeln!(stdout, "{report}").and_then(|()| stdout.flush());
-        unless_closed(written)
-            .map_err(|error| Failure::setup(format!("cannot write the report to standard output: {error}")))?;
-    }
-    let Some(path) = json else { return Ok(()) };
-    let mut text = serde_json::to_string_pretty(report).map_err(Failure::setup)?;
-    text.push('\n');
-    let written = if to_stdout {
-        unless_closed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-    } else {
-        std::fs::write(path, text)
-    };
-    written.map_err(|error| Failure::setup(format!("cannot write the report to {}: {error}", path.display())))
+fn unwritten(what: &str, target: &Target, error: &std::io::Error) -> Failure {
+    Failure::setup(format!("cannot write the {what} to {}: {error}", target.path().display()))
 }
 
-/// Writes the picture of a run's latencies to `path`. Without a message there is none, and that is said.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn draw(title: &str, latencies: &Latencies, path: &Path) -> Result<(), Failure> {
-    let Some(text) = plot::svg(title, latencies) else {
-        eprintln!("spinwire: no message was measured, so there is no picture in {}", path.display());
-        return Ok(());
-    };
-    std::fs::write(path, text)
-        .map_err(|error| Failure::setup(format!("cannot write the picture to {}: {error}", path.display())))
+fn to_stdout(text: String) -> Result<(), Failure> {
+    unless_closed(patience::write(text, std::io::stdout()))
+        .map_err(|error| Failure::setup(format!("cannot write the report to standard output: {error}")))
 }
 
 fn unless_closed(written: std::io::Result<()>) -> std::io::Result<()> {
@@ -91,6 +115,7 @@ mod tests {
 
     #[test]
     fn a_report_that_cannot_be_written_is_a_failure() {
-        assert!(print(&"text", Some(Path::new("/dev/full")), true).is_err());
+        let mut outputs = Outputs::new(Some(Path::new("/dev/full")), None).unwrap();
+        assert_eq!(outputs.print(&"text", true).unwrap_err().status, crate::exit::SETUP);
     }
 }

@@ -1,13 +1,13 @@
 //! `spinwire echo ping`.
 
 use spinwire::args::PingArgs;
-use spinwire::exit::Failure;
+use spinwire::exit::{self, Failure};
 use spinwire::load::{self, Extent, Pace};
 use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
 use spinwire::ping::{Pinger, Plan, Progress};
 use spinwire::reason::Over;
-use spinwire::report::{self, PingReport};
+use spinwire::report::{Outputs, PingReport};
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
@@ -19,8 +19,7 @@ use spinwire_linux::signals::Stop;
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &PingArgs) -> Result<(), Failure> {
-    report::check_path("--json", args.output.json.as_deref())?;
-    report::check_path("--plot", args.plot.as_deref())?;
+    let outputs = Outputs::new(args.output.json.as_deref(), args.plot.as_deref())?;
     let options = Options {
         connections: args.connections,
         depth: Size::Asked(args.depth),
@@ -41,7 +40,7 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
     };
     let talk = Talk::begin(args)?;
     let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
-    talk.ping(args, setup.start().map_err(Failure::setup)?)
+    talk.ping(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
 /// What is told while the client runs, and how it is told to stop.
@@ -66,7 +65,7 @@ impl Talk {
     }
 
     /// Runs the loop to its end, and reports.
-    fn ping(self, args: &PingArgs, mut reactor: AnyReactor<'_>) -> Result<(), Failure> {
+    fn ping(self, args: &PingArgs, mut reactor: AnyReactor<'_>, mut outputs: Outputs) -> Result<(), Failure> {
         let plan = plan(args);
         let mut pinger = Pinger::new(plan, self.stop, self.log);
         let ran = reactor.run(&mut pinger, Pinger::is_done);
@@ -82,16 +81,14 @@ impl Talk {
         let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
         // A table of nothing would only hide the reason.
         let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
-        report::print(&report, args.output.json.as_deref(), quiet)?;
-        if let Some(path) = &args.plot {
-            report::draw(&report.title(), &measure.response, path)?;
-        }
-        ran.map_err(Failure::run)?;
-        match outcome {
+        let printed = outputs.print(&report, quiet);
+        let drawn = outputs.draw(&report.title(), &measure.response);
+        let ended = ran.map_err(Failure::run).and(match outcome {
             Outcome::Complete => Ok(()),
             Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
             Outcome::Failed(_) => Err(Failure::run("")),
-        }
+        });
+        exit::first(ended, [printed, drawn])
     }
 }
 

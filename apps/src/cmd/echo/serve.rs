@@ -5,9 +5,9 @@ use std::path::Path;
 
 use spinwire::args::ServeArgs;
 use spinwire::echo::{EchoServer, Event};
-use spinwire::exit::Failure;
+use spinwire::exit::{self, Failure};
 use spinwire::log::{self, Log, Printer};
-use spinwire::report::{self, ServeReport};
+use spinwire::report::{Outputs, ServeReport};
 use spinwire_linux::address::Address;
 use spinwire_linux::clock;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, SetupReport, ShmRole, Size};
@@ -21,7 +21,7 @@ const LOG_LINES: usize = 1_024;
 /// # Errors
 /// The status to end with, and what to say.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    report::check_path("--json", args.output.json.as_deref())?;
+    let outputs = Outputs::new(args.output.json.as_deref(), None)?;
     let defaults = super::options(&args.core)?;
     let options = Options {
         connections: args.connections_max,
@@ -38,7 +38,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let talk = Talk::begin(args)?;
     let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
-    talk.serve(args, setup.start().map_err(Failure::setup)?)
+    talk.serve(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
 /// What is told while the server runs, and how it is told to stop.
@@ -62,7 +62,7 @@ impl Talk {
     }
 
     /// Runs the loop to its end, and reports.
-    fn serve(self, args: &ServeArgs, mut reactor: AnyReactor<'_>) -> Result<(), Failure> {
+    fn serve(self, args: &ServeArgs, mut reactor: AnyReactor<'_>, mut outputs: Outputs) -> Result<(), Failure> {
         let begun = clock::now();
         say_ready(reactor.report(), talk(args));
         let mut server = EchoServer::new(args.connections_max, self.stop, self.log);
@@ -80,9 +80,8 @@ impl Talk {
         let elapsed = clock::now().since(begun);
         let listening = reactor.report().listening.clone().unwrap_or_default();
         let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
-        let report = report.with_troubles(troubles);
-        report::print(&report, args.output.json.as_deref(), args.output.quiet)?;
-        ended.map_err(Failure::run)
+        let printed = outputs.print(&report.with_troubles(troubles), args.output.quiet);
+        exit::first(ended.map_err(Failure::run), [printed])
     }
 }
 

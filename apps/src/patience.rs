@@ -1,0 +1,48 @@
+//! A deadline for what may never end: output that nobody reads.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long an output may take nothing before it is given up.
+pub(crate) const OUTPUT: Duration = Duration::from_secs(2);
+
+/// Writes `text` to `out`, by a thread of its own: a pipe that is full waits for its reader for ever.
+///
+/// # Errors
+/// What writing gave, or [`ErrorKind::TimedOut`] after [`OUTPUT`]; what was written by then stays written. The thread
+/// waits on, and ends with the process.
+pub(crate) fn write(text: String, mut out: impl Write + Send + 'static) -> io::Result<()> {
+    let (done, written) = mpsc::channel();
+    std::thread::Builder::new().name("output".into()).spawn(move || {
+        let result = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        // Nobody waits any more if it took too long.
+        let _ = done.send(result);
+    })?;
+    written.recv_timeout(OUTPUT).unwrap_or_else(|_| {
+        Err(io::Error::new(ErrorKind::TimedOut, format!("its reader took nothing for {} s", OUTPUT.as_secs())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_given_up() {
+        let (reader, writer) = io::pipe().unwrap();
+        let begun = std::time::Instant::now();
+        let error = write("x".repeat(10 << 20), writer).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() < OUTPUT * 3, "{:?}", begun.elapsed());
+        drop(reader);
+    }
+
+    #[test]
+    fn what_is_read_is_written_whole() {
+        let (reader, writer) = io::pipe().unwrap();
+        let read = std::thread::spawn(move || io::read_to_string(reader).unwrap());
+        write("x".repeat(1 << 20), writer).unwrap();
+        assert_eq!(read.join().unwrap().len(), 1 << 20);
+    }
+}
