@@ -89,7 +89,8 @@ pub struct PingArgs {
     /// Check every byte of every reply.
     #[arg(long)]
     pub verify: bool,
-    /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000].
+    /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000 and
+    /// about 64 MiB].
     #[arg(long, value_name = "N", value_parser = warmup)]
     pub warmup: Option<u64>,
     /// Local address to connect from; its network interface decides which RDMA device is used.

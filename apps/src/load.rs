@@ -75,9 +75,17 @@ impl Load {
         Sent { planned, at: now, measured }
     }
 
-    /// Whether nothing more is to be sent.
+    /// Whether nothing more is to be sent, and the time that was asked for is over.
     pub fn exhausted(&self, now: Instant) -> bool {
-        self.is_over(self.planned(now), now)
+        self.is_over(self.planned(now), now) && self.span_end().is_none_or(|end| now >= end)
+    }
+
+    /// Where a span ends that has begun.
+    pub fn span_end(&self) -> Option<Instant> {
+        match self.extent {
+            Extent::Count(_) => None,
+            Extent::Span(span) => self.measured_from.map(|from| from + span),
+        }
     }
 
     /// When the first measured message was (planned to be) sent.
@@ -103,10 +111,7 @@ impl Load {
     fn is_over(&self, planned: Instant, now: Instant) -> bool {
         match self.extent {
             Extent::Count(count) => self.sent >= self.warmup.saturating_add(count),
-            Extent::Span(span) => self.measured_from.is_some_and(|from| {
-                let end = from + span;
-                planned >= end || now >= end + CATCH_UP
-            }),
+            Extent::Span(_) => self.span_end().is_some_and(|end| planned >= end || now >= end + CATCH_UP),
         }
     }
 
@@ -133,16 +138,17 @@ fn offset(n: u64, per_second: u64) -> Nanos {
     Nanos::new(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The warm-up when none is asked for: a tenth of the run where its length is known, at most 1,000 messages.
-pub fn default_warmup(pace: Pace, extent: Extent) -> u64 {
-    const MOST: u64 = 1_000;
+/// The warm-up when none is asked for: a tenth of the run where its length is known, at most 1,000 messages and, where
+/// that is more than 10 of them, 64 MiB.
+pub fn default_warmup(pace: Pace, extent: Extent, message_bytes: u32) -> u64 {
+    let most = ((64 << 20) / u64::from(message_bytes.max(1))).clamp(10, 1_000);
     match (extent, pace) {
-        (Extent::Count(count), _) => (count / 10).min(MOST),
+        (Extent::Count(count), _) => (count / 10).min(most),
         (Extent::Span(span), Pace::Rate(per_second)) => {
             let messages = u128::from(span.get()) * u128::from(per_second) / 1_000_000_000;
-            u64::try_from(messages / 10).unwrap_or(MOST).min(MOST)
+            u64::try_from(messages / 10).unwrap_or(most).min(most)
         }
-        (Extent::Span(_), Pace::Closed) => MOST,
+        (Extent::Span(_), Pace::Closed) => most,
     }
 }
 
@@ -219,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn a_span_lasts_as_long_as_was_asked_also_after_its_last_message() {
+        let mut load = Load::new(Pace::Rate(1), Extent::Span(Nanos::from_secs(1)), 0, at(0));
+        assert_eq!(drain(&mut load, at(0)).len(), 1);
+        assert!(!load.exhausted(at(1)) && !load.exhausted(at(1_000 * MS - 1)));
+        assert!(load.exhausted(at(1_000 * MS)) && drain(&mut load, at(1_000 * MS)).is_empty());
+    }
+
+    #[test]
     fn a_slow_warm_up_is_not_charged_to_what_is_measured() {
         let mut load = Load::new(Pace::Rate(1_000), Extent::Count(10), 5, at(0));
         assert_eq!(drain(&mut load, at(300 * MS)).iter().filter(|s| s.measured).count(), 1);
@@ -250,10 +264,13 @@ mod tests {
     #[test]
     fn the_default_warm_up_is_a_tenth_but_bounded() {
         let rate = Pace::Rate(100);
-        assert_eq!(default_warmup(Pace::Closed, Extent::Count(1)), 0);
-        assert_eq!(default_warmup(Pace::Closed, Extent::Count(5_000)), 500);
-        assert_eq!(default_warmup(rate, Extent::Count(1_000_000)), 1_000);
-        assert_eq!(default_warmup(rate, Extent::Span(Nanos::from_secs(2))), 20);
-        assert_eq!(default_warmup(Pace::Closed, Extent::Span(Nanos::from_secs(2))), 1_000);
+        let span = Extent::Span(Nanos::from_secs(2));
+        assert_eq!(default_warmup(Pace::Closed, Extent::Count(1), 64), 0);
+        assert_eq!(default_warmup(Pace::Closed, Extent::Count(5_000), 64), 500);
+        assert_eq!(default_warmup(rate, Extent::Count(1_000_000), 0), 1_000);
+        assert_eq!(default_warmup(rate, span, 64), 20);
+        assert_eq!(default_warmup(Pace::Closed, span, 64 << 10), 1_000);
+        assert_eq!(default_warmup(Pace::Closed, span, 1 << 20), 64);
+        assert_eq!(default_warmup(Pace::Closed, span, 8 << 20), 10, "not 8 GB before the first that counts");
     }
 }

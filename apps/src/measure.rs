@@ -49,12 +49,22 @@ impl Measure {
         }
     }
 
-    /// A measured message was sent. The first one starts the counters.
+    /// Whether no measured message was sent yet.
     #[inline]
-    pub fn sent(&mut self, sent: &Sent, late: bool, stats: &Stats) {
+    pub fn is_waiting(&self) -> bool {
+        self.from.is_none()
+    }
+
+    /// The next message is the first that counts, unless this is said again: counters are taken from here, without it.
+    pub fn begin(&mut self, stats: &Stats) {
+        self.stats_from = *stats;
+    }
+
+    /// A measured message was sent.
+    #[inline]
+    pub fn sent(&mut self, sent: &Sent, late: bool) {
         if self.from.is_none() {
             self.from = Some(sent.planned);
-            self.stats_from = *stats;
         }
         self.sent_late += u64::from(late);
     }
@@ -77,6 +87,11 @@ impl Measure {
         }
     }
 
+    /// The run did all it was to do, and that took until `end`, though the last reply may have come before.
+    pub fn complete(&mut self, end: Instant) {
+        self.until = self.until.max(end);
+    }
+
     /// The run is over, with so many messages still out and so many never sent.
     pub fn end(&mut self, stats: &Stats, outstanding: u64, unsent: u64) {
         self.unsent = unsent;
@@ -87,7 +102,7 @@ impl Measure {
         }
     }
 
-    /// From the first measured message to the last reply.
+    /// From the first measured message to the last reply, or to the end of the time that was asked for.
     pub fn elapsed(&self) -> Nanos {
         self.from.map_or(Nanos::ZERO, |from| self.until.since(from))
     }

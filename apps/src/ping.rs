@@ -187,6 +187,9 @@ impl Pinger {
         let peer = &mut self.conns[slot];
         let (Some(conn), true) = (peer.conn, self.load.due(now).is_some()) else { return false };
         let (sequence, verify) = (peer.window.next_sequence(), self.plan.verify);
+        if self.measure.is_waiting() {
+            self.measure.begin(cx.stats());
+        }
         let sent = cx.send_with(conn, self.plan.message_bytes, |message| {
             if verify {
                 pattern::fill(slot as u32, sequence, message);
@@ -207,7 +210,7 @@ impl Pinger {
         }
         let sent = self.load.sent(now);
         if sent.measured {
-            self.measure.sent(&sent, self.load.is_late(&sent), cx.stats());
+            self.measure.sent(&sent, self.load.is_late(&sent));
         }
         if self.outstanding == 0 {
             self.last_progress = now;
@@ -322,6 +325,9 @@ impl Handler for Pinger {
                     self.send_planned(cx);
                 }
                 if self.outstanding == 0 && self.load.exhausted(now) {
+                    if let Some(end) = self.load.span_end() {
+                        self.measure.complete(end);
+                    }
                     self.end(cx, Outcome::Complete);
                 }
             }

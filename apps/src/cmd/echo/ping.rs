@@ -122,7 +122,7 @@ fn plan(args: &PingArgs) -> Plan {
         message_bytes: args.size,
         pace,
         extent,
-        warmup: args.warmup.unwrap_or_else(|| load::default_warmup(pace, extent)),
+        warmup: args.warmup.unwrap_or_else(|| load::default_warmup(pace, extent, args.size)),
         verify: args.verify,
         raw: args.core.raw,
         over: Over::of(&args.target),
