@@ -17,6 +17,8 @@ pub mod outcome;
 mod patience;
 pub mod pattern;
 pub mod ping;
+pub mod plan;
+pub mod progress;
 pub mod reason;
 pub mod report;
 pub mod units;

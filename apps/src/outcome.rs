@@ -3,7 +3,7 @@
 use std::fmt;
 
 use spinwire_core::cm::event::Peer;
-use spinwire_core::cm::reason::{CloseReason, CloseReport};
+use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::time::Nanos;
 use spinwire_core::turn::ConnectError;
 
@@ -131,6 +131,7 @@ impl fmt::Display for Attempts<'_> {
 mod tests {
     use super::*;
     use spinwire_core::cm::hello::Refusal;
+    use spinwire_core::cm::reason::CloseReason;
 
     const CLOSED: CloseReport = CloseReport {
         reason: CloseReason::Local,

@@ -1,47 +1,20 @@
 //! The asking side: opens connections, sends messages as planned, matches and times every reply.
 
-use std::fmt;
-
 use spinwire_core::cm::event::Peer as Who;
 use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
-use spinwire_core::time::{Instant, Nanos};
+use spinwire_core::time::Instant;
 use spinwire_core::turn::{Answer, Cx, Handler, SendError};
 
-use crate::load::{Extent, Load, Pace};
+use crate::load::{Load, Pace};
 use crate::log::Log;
 use crate::measure::Measure;
 use crate::outcome::{Outcome, Trouble};
 use crate::pattern;
-use crate::reason::Over;
-use crate::units::counted;
+use crate::plan::Plan;
+use crate::progress::Progress;
 use crate::window::Window;
 use spinwire_linux::signals::Stop;
-
-/// What a run is to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Connections to open.
-    pub connections: u32,
-    /// Messages in flight on each.
-    pub depth: u32,
-    /// Message size in bytes.
-    pub message_bytes: u32,
-    /// How messages follow each other.
-    pub pace: Pace,
-    /// How long the run goes on.
-    pub extent: Extent,
-    /// Messages that do not count, before the ones that do.
-    pub warmup: u64,
-    /// Check every byte of every reply.
-    pub verify: bool,
-    /// The peer is not a Spinwire: replies are matched by counting, unless they are verified.
-    pub raw: bool,
-    /// What the target is reached over.
-    pub over: Over,
-    /// The longest time without progress.
-    pub timeout: Nanos,
-}
 
 /// The application of `echo ping`. All its memory is allocated by [`Pinger::new`].
 #[derive(Debug)]
@@ -62,18 +35,6 @@ pub struct Pinger {
     measure: Measure,
     outcome: Outcome,
     log: Option<Log<Progress>>,
-}
-
-/// What is said before the messages start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Every connection is up.
-    Connected {
-        /// How many.
-        connections: u32,
-        /// Messages before the measured ones.
-        warmup: u64,
-    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,17 +299,6 @@ impl Handler for Pinger {
             self.end(cx, Outcome::Interrupted(signal));
         } else if let Some(trouble) = self.stalled(now) {
             self.end(cx, Outcome::Failed(trouble));
-        }
-    }
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Progress::Connected { connections, warmup } = self;
-        write!(f, "connected ({}); ", counted((*connections).into(), "connection"))?;
-        match warmup {
-            0 => f.write_str("measuring"),
-            _ => write!(f, "{} to warm up, then measuring", counted(*warmup, "message")),
         }
     }
 }

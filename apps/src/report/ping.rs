@@ -12,7 +12,7 @@ use crate::histogram::Summary;
 use crate::load::Pace;
 use crate::measure::{Counts, Measure};
 use crate::outcome::Outcome;
-use crate::ping::Plan;
+use crate::plan::Plan;
 use crate::units::grouped;
 use spinwire_linux::signals;
 
