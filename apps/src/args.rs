@@ -9,9 +9,16 @@ use spinwire_linux::address::{Address, SourceAddr};
 use crate::help::{EXIT_STATUS, PING_HELP, RDMA, SERVE_HELP, SHM};
 use crate::units;
 
+/// The version, and what addresses this build knows: without its feature `rdma` it needs no RDMA library.
+const VERSION: &str = if cfg!(feature = "rdma") {
+    concat!(env!("CARGO_PKG_VERSION"), " (rdma://, shm://)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (shm:// only; built without the feature rdma)")
+};
+
 /// Run-to-completion RDMA on pinned cores.
 #[derive(Debug, Parser)]
-#[command(name = "spinwire", version, about, after_help = EXIT_STATUS, max_term_width = 110)]
+#[command(name = "spinwire", version = VERSION, about, after_help = EXIT_STATUS, max_term_width = 110)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -20,7 +20,13 @@ Examples:
 
 The server prints a line that starts with 'listening on' when clients can connect, one line for each that comes and
 goes, and ends with status 0 after SIGINT or SIGTERM: it refuses new clients, closes its connections and waits for
-posted work to come back. A second signal ends it at once.";
+posted work to come back. A second signal ends it at once.
+
+Exit status:
+  0    stopped by SIGINT or SIGTERM, every connection closed
+  1    the run failed: the device or the listener went away
+  2    wrong usage
+  3    it could not be set up here: no RDMA, no memory, no such core, port or name in use";
 
 pub(crate) const PING_HELP: &str = "\
 Examples:

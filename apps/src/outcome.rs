@@ -76,7 +76,7 @@ pub enum Trouble {
         bytes: usize,
     },
     /// The peer does not take messages of that size.
-    #[error("the server takes messages of at most {}, not {asked}; start it with --message-max {asked}", counted((*max).into(), "byte"))]
+    #[error("the server takes messages of at most {max} bytes, not {asked}; start it with --message-max {asked}")]
     TooLong {
         /// Bytes asked.
         asked: u32,

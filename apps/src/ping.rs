@@ -112,7 +112,9 @@ impl Pinger {
     fn start(&mut self, cx: &mut Cx<'_, '_>) {
         self.phase = Phase::Running;
         if let Some(log) = &self.log {
-            log.note(Progress::Connected { connections: self.plan.connections, warmup: self.plan.warmup });
+            let server = self.conns.last().and_then(|peer| peer.who);
+            let Plan { connections, warmup, core, .. } = self.plan;
+            log.note(Progress::Connected { connections, warmup, server, core });
         }
         self.last_progress = cx.now();
         self.load = Load::new(self.plan.pace, self.plan.extent, self.plan.warmup, cx.now());

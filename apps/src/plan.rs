@@ -24,6 +24,8 @@ pub struct Plan {
     pub verify: bool,
     /// The peer is not a Spinwire: replies are matched by counting, unless they are verified.
     pub raw: bool,
+    /// The CPU of the loop.
+    pub core: u32,
     /// What the target is reached over.
     pub over: Over,
     /// The longest time without progress.

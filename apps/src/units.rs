@@ -82,6 +82,12 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// Nanoseconds as microseconds: `7,766.86 us`.
+pub fn micros(nanos: u64) -> String {
+    let hundredths = nanos.saturating_add(5) / 10;
+    format!("{}.{:02} us", grouped(hundredths / 100), hundredths % 100)
+}
+
 /// How many of something: `1 message`, `2,000 messages`. For nouns that take an s.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })

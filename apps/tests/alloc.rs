@@ -165,6 +165,7 @@ fn ping<C: Transport>(mut reactor: Reactor<'_, C>, marks: &Marks, messages: u64)
         warmup: 100,
         verify: true,
         raw: false,
+        core: 1,
         over: Over::Rdma,
         timeout: Nanos::from_secs(20),
     };

@@ -33,7 +33,8 @@ fn help_teaches_by_example_and_names_every_exit_status() {
 
 #[test]
 fn the_version_is_the_packages() {
-    spinwire("--version").expect_code(0).expect(concat!("spinwire ", env!("CARGO_PKG_VERSION")));
+    let said = spinwire("--version").expect_code(0).expect(concat!("spinwire ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(said.output.contains("(rdma://, shm://)"), cfg!(feature = "rdma"), "{}", said.output);
 }
 
 #[test]
@@ -48,6 +49,8 @@ fn wrong_arguments_end_with_2_and_say_what_is_right() {
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --size 9m").expect("at most 8388608");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --timeout 5").expect("like 640us");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --json /nonexistent/report.json").expect("no directory");
+    usage_error("echo ping shm://name --core 0 --json /").expect("--json: / is a directory");
+    usage_error("echo serve --listen shm://name --core 0 --json /proc/report.json").expect("--json: cannot write");
     usage_error("echo ping shm://name --core 0 --plot /nonexistent/picture.svg")
         .expect("--plot: there is no directory");
     usage_error("echo ping shm://name --core 0 --plot -").expect("a picture needs a file");

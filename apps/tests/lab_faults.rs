@@ -95,6 +95,6 @@ fn a_short_reply_is_noticed() {
 fn a_server_that_goes_silent_is_given_up_after_the_timeout() {
     let fault = |_: &mut Cx<'_, '_>, _: ConnId, _: &mut [u8]| Answer::None;
     let begun = Instant::now();
-    ping_faulty(fault, "--count 1000 --timeout 2s").expect("no progress for ").expect("1 messages without a reply");
+    ping_faulty(fault, "--count 1000 --timeout 2s").expect("no progress for ").expect("1 message without a reply");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }

@@ -13,7 +13,7 @@ use crate::load::Pace;
 use crate::measure::{Counts, Measure};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::units::grouped;
+use crate::units::{counted, grouped};
 use spinwire_linux::signals;
 
 /// The report of `echo ping`.
@@ -97,7 +97,11 @@ impl PingReport {
             1 => String::new(),
             more => format!(" on each of {} connections", grouped(more.into())),
         };
-        format!("spinwire echo ping {}: {} bytes, {pace}{connections}", self.target, grouped(self.message_bytes.into()))
+        format!(
+            "spinwire echo ping {}: {}, {pace}{connections}",
+            self.target,
+            counted(self.message_bytes.into(), "byte")
+        )
     }
 }
 
@@ -112,10 +116,14 @@ impl fmt::Display for PingReport {
         };
         table.row(
             "messages",
-            format!("{} of {} bytes{verified}{left}", grouped(self.messages), grouped(self.message_bytes.into())),
+            format!("{} of {}{verified}{left}", grouped(self.messages), counted(self.message_bytes.into(), "byte")),
         );
-        table.row("warm-up", format!("{} before them, not counted", grouped(self.warmup_messages)));
-        table.row("in flight", format!("{} on each of {} connections", self.depth, grouped(self.connections.into())));
+        let warmup = match self.warmup_messages {
+            0 => "none".to_owned(),
+            some => format!("{} before them, not counted", grouped(some)),
+        };
+        table.row("warm-up", warmup);
+        table.row("in flight", format!("{} on each of {}", self.depth, counted(self.connections.into(), "connection")));
         let rate = format!("{}/s over {}", grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
         table.row("rate", rate);
         if let (Some(planned), Some(late), Some(unsent)) =

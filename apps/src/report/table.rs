@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::histogram::Summary;
-use crate::units::grouped;
+use crate::units::{grouped, micros};
 
 /// Lines of a name and a value.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Table {
         ];
         self.0.push_str(&format!("  {title}\n"));
         for (name, nanos) in values {
-            self.line(&format!("  {name}"), &format!("{:>10.2} us", nanos as f64 / 1e3));
+            self.line(&format!("  {name}"), &format!("{:>13}", micros(nanos)));
         }
         if summary.above_range > 0 {
             self.line("  above 1 h", &grouped(summary.above_range));
@@ -73,7 +73,7 @@ mod tests {
         table.latency("latency", &summary);
         let text = table.to_string();
         assert!(text.contains("    min                  1.23 us"), "{text}");
-        assert!(text.contains("    max               3000.00 us"), "{text}");
+        assert!(text.contains("    max              3,000.00 us"), "{text}");
         assert!(!text.contains("above 1 h"), "{text}");
         table.latency("nothing", &Summary::default());
         assert!(table.to_string().contains("no message was measured"));

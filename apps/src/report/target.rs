@@ -23,6 +23,7 @@ impl Target {
     /// It cannot.
     pub(super) fn new(option: &str, path: &Path) -> Result<Self, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Err(Failure::usage(format!("{option}: {why}")));
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_new = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return refuse(&format_args!("{} is a directory", path.display())),
             Ok(found) if found.is_file() => OpenOptions::new().append(true).open(path).map(|_| false),
@@ -33,10 +34,7 @@ impl Target {
         };
         match is_new {
             Ok(is_new) => Ok(Self { path: path.to_owned(), is_new }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let directory = path.parent().unwrap_or(path);
-                refuse(&format_args!("there is no directory {}", directory.display()))
-            }
+            Err(_) if !directory.is_dir() => refuse(&format_args!("there is no directory {}", directory.display())),
             Err(error) => refuse(&format_args!("cannot write {}: {error}", path.display())),
         }
     }

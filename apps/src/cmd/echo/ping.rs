@@ -127,6 +127,7 @@ fn plan(args: &PingArgs) -> Plan {
         warmup: args.warmup.unwrap_or_else(|| load::default_warmup(pace, extent, args.size)),
         verify: args.verify,
         raw: args.core.raw,
+        core: args.core.core,
         over: Over::of(&args.target),
         timeout: args.timeout.into(),
     }
