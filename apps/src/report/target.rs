@@ -118,7 +118,8 @@ mod tests {
         assert!(said(&scratch.0.join("none/report.json")).contains("there is no directory"));
         let file = scratch.0.join("file");
         fs::write(&file, "").unwrap();
-        assert!(said(&file.join("report.json")).contains("cannot write"));
+        assert!(said(&file.join("report.json")).contains("there is no directory"));
+        assert!(said(Path::new("/proc/report.json")).contains("cannot write /proc/report.json: "));
     }
 
     #[test]
