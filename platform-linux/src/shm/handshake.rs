@@ -48,6 +48,10 @@ impl ShmControl<'_> {
             }
         }
         let event = self.events.pop_front();
+        if self.events.is_empty() {
+            // Back to its first place: else one event after the other would touch all of the room there is.
+            self.events.clear();
+        }
         self.counters.events += u64::from(event.is_some());
         event
     }
