@@ -176,6 +176,27 @@ fn another_users_process_is_let_in_only_if_it_was_named() {
 }
 
 #[test]
+fn another_user_who_locks_the_directory_keeps_no_server_from_starting() {
+    let Some(other) = other_user() else { return };
+    let _turn = alone();
+    let directory = Directory::new();
+    directory.mode(0o755);
+    let mut locking = Command::new("sh");
+    locking
+        .args(["-c", &format!("exec flock -F {} sh -c 'echo locked; exec sleep 60'", directory.0.display())])
+        .uid(other);
+    let mut locking = Running::command(locking);
+    locking.wait_for("locked", PATIENCE);
+    serve_at(&directory.url(), "").stop();
+    drop(locking);
+    // Where others may write they can put a file in the way: it is named, and whose it is.
+    directory.mode(0o1777);
+    let mut putting = Command::new("touch");
+    assert!(putting.arg(directory.0.join(".echo.lock")).uid(other).status().unwrap().success());
+    refused(&directory.url()).expect(".echo.lock, of user 65534").expect("remove it");
+}
+
+#[test]
 fn a_name_that_another_user_has_is_named_and_its_server_not_trusted() {
     let Some(other) = other_user() else { return };
     let _turn = alone();

@@ -1,13 +1,12 @@
 //! Taking a name, and giving it back.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::name::Name;
+use super::name_lock::NameLock;
 use super::socket::{Credentials, Socket};
 use super::users::Users;
 use crate::sys::os::{CallError, Errno};
@@ -63,11 +62,26 @@ pub enum ListenError {
         /// What a call gave.
         cause: CallError,
     },
-    /// Another process is at the directory for too long.
-    #[error("directory {directory} is locked by another process that starts or ends a server there")]
+    /// Another process of this user starts a server there, and does not get on.
+    #[error("{path} is held by process {holder}, which starts a server there and does not get on; end it")]
     Locked {
-        /// The directory.
-        directory: String,
+        /// The file that is locked.
+        path: String,
+        /// The process that has locked it, as far as it has said so.
+        holder: String,
+    },
+    /// Somebody has put something where the lock should be.
+    #[error(
+        "{path}, of user {owner}, is not this user's lock (user {own}); remove it, or take a directory that others cannot \
+        write"
+    )]
+    ForeignLock {
+        /// The path.
+        path: String,
+        /// Whose it is.
+        owner: u32,
+        /// Who this process is.
+        own: u32,
     },
     /// A call failed.
     #[error("cannot listen on {name}: {cause}{}", super::memory::hint(.cause))]
@@ -78,9 +92,6 @@ pub enum ListenError {
         cause: CallError,
     },
 }
-
-/// The lock of a directory is held for a few calls only.
-const LOCK_LIMIT: Duration = Duration::from_secs(2);
 
 impl Listener {
     /// Listens on `name`. A socket file that a dead server left is replaced; one of a live server is not.
@@ -100,7 +111,7 @@ impl Listener {
         let directory = path.parent().unwrap_or(Path::new("/"));
         let in_directory = |cause| ListenError::Directory { directory: directory.display().to_string(), cause };
         // Held until it listens: in between, a second starter would take the socket for a dead one's.
-        let _lock = lock(directory)?;
+        let _lock = NameLock::take(path, users.own())?;
         let mut replaced = false;
         match socket.bind(name) {
             Err(CallError { errno: Errno(libc::EADDRINUSE), .. }) => {
@@ -172,31 +183,7 @@ fn remove_dead(name: &Name, path: &Path, own: u32) -> Result<(), ListenError> {
     })
 }
 
-/// Locks a directory, so that looking whether a socket is dead, removing it and taking its place is one step.
-fn lock(directory: &Path) -> Result<File, ListenError> {
-    let shown = || directory.display().to_string();
-    let file = File::open(directory)
-        .map_err(|error| ListenError::Directory { directory: shown(), cause: call_error("open", &error) })?;
-    let begun = Instant::now();
-    loop {
-        // SAFETY: a call on our own descriptor.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(file);
-        }
-        match Errno::last() {
-            Errno(libc::EWOULDBLOCK | libc::EINTR) if begun.elapsed() < LOCK_LIMIT => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Errno(libc::EWOULDBLOCK | libc::EINTR) => return Err(ListenError::Locked { directory: shown() }),
-            errno => {
-                let cause = CallError { call: "flock", errno };
-                return Err(ListenError::Directory { directory: shown(), cause });
-            }
-        }
-    }
-}
-
-fn call_error(call: &'static str, error: &io::Error) -> CallError {
+pub(super) fn call_error(call: &'static str, error: &io::Error) -> CallError {
     CallError { call, errno: Errno(error.raw_os_error().unwrap_or(0)) }
 }
 

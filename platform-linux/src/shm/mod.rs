@@ -65,6 +65,7 @@ mod local;
 pub mod measure;
 mod memory;
 mod name;
+mod name_lock;
 mod operations;
 mod options;
 mod pulse;
