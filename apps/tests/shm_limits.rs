@@ -229,3 +229,27 @@ fn a_cgroup_without_hugepages_is_an_error_or_small_pages_and_never_a_signal() {
     server.signal("INT");
     server.finish(PATIENCE).expect_code(0).expect("small pages");
 }
+
+/// What is made here, some 8 GiB, takes seconds to be cleared, and with it the signal was not looked at.
+#[test]
+fn a_signal_ends_a_server_that_is_still_taking_its_memory() {
+    let _turn = alone();
+    for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        let large = "--connections-max 64 --depth 1024 --message-max 32k --pages 4k";
+        let server = Running::spinwire(&serve(&shm_name(), large));
+        let status_file = format!("/proc/{}/status", server.pid());
+        let resident_kib = || {
+            let status = fs::read_to_string(&status_file).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        let begun = Instant::now();
+        while resident_kib() < 64 << 10 {
+            assert!(begun.elapsed() < PATIENCE, "it takes no memory");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.signal(signal);
+        // It gives back what it has.
+        server.finish(Duration::from_secs(10)).expect_code(status).expect(&format!("stopped by SIG{signal}"));
+    }
+}

@@ -27,6 +27,12 @@ impl Stop {
         Ok(stop)
     }
 
+    /// As if the signal with this number had come.
+    pub fn set(&self, signal: u8) {
+        // Relaxed: as below.
+        self.0.store(signal.into(), Ordering::Relaxed);
+    }
+
     /// The number of the signal that came, if one did. One relaxed load.
     #[inline]
     pub fn signal(&self) -> Option<u8> {

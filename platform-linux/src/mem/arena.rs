@@ -13,6 +13,7 @@ use super::map::Mapping;
 use super::memfd;
 use super::page::{Bytes, PageKind, PagePolicy};
 use super::stable::StableMemory;
+use crate::signals::{self, Stop};
 use crate::sys::os::{CallError, Errno, memlock_limit};
 
 /// What an arena should be.
@@ -29,6 +30,8 @@ pub struct ArenaConfig {
     /// Make it memory that other processes can be allowed to read, and nobody but this one to write: see
     /// [`Arena::memfd`].
     pub shared: bool,
+    /// Ends the work early if a signal came. The default never does.
+    pub stop: Stop,
 }
 
 /// One piece of zeroed memory of this process, present in full. Unmapped on drop.
@@ -75,6 +78,14 @@ pub enum ArenaError {
         /// What was tried, with the reasons.
         refused: Vec<Refused>,
     },
+    /// [`ArenaConfig::stop`] said so.
+    #[error("an arena of {} was being made when {} came", Bytes(*.bytes as u64), signals::name(*.signal))]
+    Stopped {
+        /// The size asked for.
+        bytes: usize,
+        /// The number of the signal.
+        signal: u8,
+    },
     /// The process may not lock that much memory.
     #[error("lock an arena of {}: limit of locked memory of this process is {}, may be raised to {}; {RAISE_MEMLOCK}",
         Bytes(*.bytes as u64), Limit(*.soft), Limit(*.hard))]
@@ -99,7 +110,8 @@ pub enum ArenaError {
 impl Arena {
     /// Maps the memory on the first kind of page that can be had, makes every page present, and says what was got.
     ///
-    /// Cost: the kernel clears the memory, 0.1-0.3 s per GiB. To be done at the start, not in a loop.
+    /// Cost: the kernel clears the memory, 0.1-0.3 s per GiB. To be done at the start, not in a loop. [`ArenaConfig::stop`] is
+    /// looked at every 8 MiB, or every page of 1 GiB.
     ///
     /// # Errors
     /// [`ArenaError`]; each names the limit and what lifts it.
@@ -126,6 +138,9 @@ impl Arena {
                     return Ok(Arena { mapping, memfd: memfd.map(Arc::new), placement });
                 }
                 Err(reason) => refused.push(reason),
+            }
+            if let Some(signal) = config.stop.signal() {
+                return Err(ArenaError::Stopped { bytes: config.bytes, signal });
             }
         }
         Err(ArenaError::NoPages { bytes: config.bytes, refused })
@@ -254,9 +269,9 @@ fn place(kind: PageKind, len: usize, config: &ArenaConfig) -> Result<Placed, Ref
     .map_err(refuse)?;
     mapping.keep_from_children().map_err(refuse)?;
     let bind_refused = config.node.and_then(|node| mapping.bind(node).err());
-    mapping.populate().map_err(refuse)?;
+    mapping.populate(kind, &config.stop).map_err(refuse)?;
     if kind == PageKind::Transparent && huge_bytes(&mapping) < len {
-        mapping.collapse();
+        mapping.collapse(&config.stop);
         let got = huge_bytes(&mapping);
         if got < len {
             return Err(Refused::transparent(wanted, got as u64, config.shared));
@@ -264,7 +279,8 @@ fn place(kind: PageKind, len: usize, config: &ArenaConfig) -> Result<Placed, Ref
     }
     if let Some(fd) = &memfd {
         // Every page is there: a hole would be no error to a reader, but to be seen by nobody.
-        memfd::fill(fd.as_fd(), len).and_then(|()| memfd::seal(fd.as_fd(), memfd::SEALS)).map_err(refuse)?;
+        let filled = memfd::fill(fd.as_fd(), kind, len, &config.stop);
+        filled.and_then(|()| memfd::seal(fd.as_fd(), memfd::SEALS)).map_err(refuse)?;
     }
     Ok((mapping, memfd, bind_refused))
 }
@@ -355,6 +371,18 @@ mod tests {
         for bytes in [0, usize::MAX, isize::MAX as usize] {
             let error = Arena::allocate(&ArenaConfig { bytes, ..ArenaConfig::default() }).unwrap_err();
             assert_eq!(error, ArenaError::Size { bytes });
+        }
+    }
+
+    #[test]
+    fn an_arena_that_is_not_to_be_made_any_more_is_not_made() {
+        let stop = Stop::default();
+        stop.set(libc::SIGTERM as u8);
+        for shared in [false, true] {
+            let config = ArenaConfig { bytes: 1, shared, stop: stop.clone(), ..ArenaConfig::default() };
+            let error = Arena::allocate(&config).unwrap_err();
+            assert_eq!(error, ArenaError::Stopped { bytes: 1, signal: libc::SIGTERM as u8 });
+            assert_eq!(error.to_string(), "an arena of 1 bytes was being made when SIGTERM came");
         }
     }
 

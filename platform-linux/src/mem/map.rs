@@ -7,6 +7,8 @@ use std::ptr::{self, NonNull};
 use super::hugepage::default_hugepage_bytes;
 use super::memfd;
 use super::page::PageKind;
+use super::pieces;
+use crate::signals::Stop;
 use crate::sys::os::{CallError, Errno, check};
 
 /// Memory of this process, readable and writable: private, or that of a memfd. Unmapped on drop.
@@ -111,20 +113,19 @@ impl Mapping {
         self.advise("madvise(MADV_DONTFORK)", libc::MADV_DONTFORK)
     }
 
-    /// Makes every page present and writable, or fails without a signal. Needs Linux 5.14 (`EINVAL` before). Cost: the
-    /// kernel clears the pages, 0.1-0.3 s per GiB.
-    pub(super) fn populate(&self) -> Result<(), CallError> {
-        loop {
-            match self.advise(POPULATE, libc::MADV_POPULATE_WRITE) {
-                Err(CallError { errno: Errno(libc::EINTR), .. }) => {}
-                result => return result,
-            }
-        }
+    /// Makes every page present and writable, or fails without a signal; the pages are of `kind`. Needs Linux 5.14 (`EINVAL`
+    /// before). Cost: the kernel clears the pages, 0.1-0.3 s per GiB; less if `stop` says so meanwhile ([`pieces::STOPPED`]).
+    pub(super) fn populate(&self, kind: PageKind, stop: &Stop) -> Result<(), CallError> {
+        pieces::each(self.len, kind.page_bytes(), stop, |offset, len| {
+            self.advise_part(POPULATE, libc::MADV_POPULATE_WRITE, offset, len)
+        })
     }
 
     /// Asks the kernel to gather small pages into hugepages now. An attempt: whether it helped is seen afterwards.
-    pub(super) fn collapse(&self) {
-        let _ = self.advise("madvise(MADV_COLLAPSE)", libc::MADV_COLLAPSE);
+    pub(super) fn collapse(&self, stop: &Stop) {
+        let _ = pieces::each(self.len, PageKind::Transparent.page_bytes(), stop, |offset, len| {
+            self.advise_part("madvise(MADV_COLLAPSE)", libc::MADV_COLLAPSE, offset, len)
+        });
     }
 
     /// Keeps the pages from being swapped out.
@@ -171,8 +172,13 @@ impl Mapping {
     }
 
     fn advise(&self, call: &'static str, advice: libc::c_int) -> Result<(), CallError> {
+        self.advise_part(call, advice, 0, self.len)
+    }
+
+    fn advise_part(&self, call: &'static str, advice: libc::c_int, offset: usize, len: usize) -> Result<(), CallError> {
+        debug_assert!(offset + len <= self.len);
         // SAFETY: the range is ours, and none of the advices used here changes the content of pages.
-        check(call, || unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) })
+        check(call, || unsafe { libc::madvise(self.base.as_ptr().add(offset).cast(), len, advice) })
     }
 }
 
@@ -231,7 +237,7 @@ mod tests {
         match mmap(len, libc::PROT_READ | libc::PROT_WRITE, flags) {
             Ok(base) => {
                 let mapping = Mapping { base, len, release: Release::Unmap(base, len) };
-                let error = mapping.populate().unwrap_err();
+                let error = mapping.populate(PageKind::TwoMib, &Stop::default()).unwrap_err();
                 assert_eq!(error.call, POPULATE);
             }
             // A kernel without pages of this size says so here already.

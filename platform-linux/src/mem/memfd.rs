@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::PageKind;
+use super::{PageKind, pieces};
+use crate::signals::Stop;
 use crate::sys::os::{CallError, Errno, check};
 
 /// What must be promised of memory that is passed on: nobody takes a page away, and nobody maps it for writing who has not
@@ -26,11 +27,14 @@ pub(crate) fn create(kind: PageKind, len: usize) -> Result<OwnedFd, CallError> {
     Ok(fd)
 }
 
-/// Takes all pages, or says that there are none, where touching them would be a bus error.
-pub(crate) fn fill(fd: BorrowedFd<'_>, len: usize) -> Result<(), CallError> {
-    let size = size(len, "fallocate")?;
-    // SAFETY: as above.
-    check("fallocate", || unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, size) })
+/// Takes all pages, which are of `kind`, or says that there are none, where touching them would be a bus error. Ends early if
+/// `stop` says so ([`pieces::STOPPED`]).
+pub(crate) fn fill(fd: BorrowedFd<'_>, kind: PageKind, len: usize, stop: &Stop) -> Result<(), CallError> {
+    pieces::each(len, kind.page_bytes(), stop, |offset, len| {
+        let (offset, len) = (size(offset, "fallocate")?, size(len, "fallocate")?);
+        // SAFETY: as above.
+        check("fallocate", || unsafe { libc::fallocate(fd.as_raw_fd(), 0, offset, len) })
+    })
 }
 
 /// Seals it for good. What is mapped for writing stays so.

@@ -21,6 +21,7 @@ mod hugepage;
 mod map;
 pub(crate) mod memfd;
 mod page;
+pub(crate) mod pieces;
 mod stable;
 
 #[cfg(feature = "rdma")]

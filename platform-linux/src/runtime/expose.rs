@@ -1,6 +1,7 @@
 //! Why a region cannot be exposed.
 
 use crate::shm::ShareError;
+use crate::signals;
 #[cfg(feature = "rdma")]
 use crate::{mem::ArenaError, verbs::MrError};
 
@@ -23,6 +24,14 @@ pub enum ExposeError {
     /// The core has started.
     #[error("this core has started: regions are exposed before that")]
     Started,
+    /// [`Options::stop`](super::Options::stop) said so.
+    #[error("a region of {bytes} bytes was being made when {} came", signals::name(*.signal))]
+    Stopped {
+        /// Bytes asked.
+        bytes: usize,
+        /// The number of the signal.
+        signal: u8,
+    },
     /// There is no memory to share with other processes.
     #[error(transparent)]
     Share(#[from] ShareError),

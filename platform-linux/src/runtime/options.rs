@@ -15,6 +15,7 @@ use crate::cm::Endpoint;
 use crate::mem::PagePolicy;
 use crate::readiness::Wish;
 use crate::shm::SILENCE;
+use crate::signals::Stop;
 
 /// Everything that can be chosen about one core and its loop.
 ///
@@ -59,6 +60,8 @@ pub struct Options {
     pub lend_buffers: bool,
     /// Over shared memory, a peer whose loop does not turn for so long is given up.
     pub silence: Duration,
+    /// Ends the set-up early if a signal came: large memory takes a while to be made present. The default never does.
+    pub stop: Stop,
     /// Where the engine's randomness comes from.
     pub seed: u64,
 }
@@ -142,6 +145,7 @@ impl Options {
             keepalive: Some(Keepalive::DEFAULT),
             lend_buffers: true,
             silence: SILENCE,
+            stop: Stop::default(),
             seed: RandomState::new().build_hasher().finish(),
         }
     }

@@ -131,7 +131,8 @@ impl Setup {
         ExposeError::check(bytes, self.exposed, REGIONS_MAX, self.queues.is_none())?;
         let Some(queues) = &self.queues else { return Err(ExposeError::Started) };
         let pages = self.options.pages.clone();
-        let arena = ArenaConfig { bytes, pages, node: self.device.numa_node(), lock: false, shared: false };
+        let stop = self.options.stop.clone();
+        let arena = ArenaConfig { bytes, pages, node: self.device.numa_node(), lock: false, shared: false, stop };
         let region = verbs::expose(queues.pd(), Arena::allocate(&arena)?, bytes, rights)?;
         self.exposed += 1;
         Ok(region)

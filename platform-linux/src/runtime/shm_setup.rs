@@ -132,7 +132,12 @@ impl ShmSetup {
     pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
         ExposeError::check(bytes, self.exposed.len(), REGIONS_MAX, self.started)?;
         let hugepages = self.options.pages.kinds().contains(&PageKind::TwoMib);
-        let (region, exposed) = shm::expose(self.exposed.len(), bytes, rights, hugepages)?;
+        let stop = &self.options.stop;
+        let made = shm::expose(self.exposed.len(), bytes, rights, hugepages, stop);
+        if let (Err(_), Some(signal)) = (&made, stop.signal()) {
+            return Err(ExposeError::Stopped { bytes, signal });
+        }
+        let (region, exposed) = made?;
         self.exposed.push(region);
         Ok(exposed)
     }

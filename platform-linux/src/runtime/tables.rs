@@ -130,7 +130,8 @@ pub(super) fn allocate(
     shared: bool,
 ) -> Result<Arena, MemoryError> {
     let bytes = pool_bytes(config, needs.recv_buffers) + pool_bytes(config, needs.send_buffers);
-    let arena = ArenaConfig { bytes, pages: options.pages.clone(), node, lock: false, shared };
+    let arena =
+        ArenaConfig { bytes, pages: options.pages.clone(), node, lock: false, shared, stop: options.stop.clone() };
     Arena::allocate(&arena)
         .map_err(|source| MemoryError { source, explanation: explain_memory(config, options.connections, needs) })
 }

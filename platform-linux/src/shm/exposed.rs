@@ -15,6 +15,7 @@ use spinwire_core::remote::{RemoteRegion, Rights};
 
 use super::memory::{AttachError, OwnMemory, PeerMemory, ShareError};
 use crate::mem::{ExposedRegion, copy_shared};
+use crate::signals::Stop;
 
 /// Regions that one core exposes, at most.
 pub const REGIONS_MAX: usize = 6;
@@ -36,11 +37,11 @@ pub(super) struct PeerRegion {
 
 impl OwnRegion {
     /// Makes `len` bytes of zeroes that peers may use as `rights` say.
-    pub(super) fn new(len: usize, rights: Rights, hugepages: bool) -> Result<Self, ShareError> {
+    pub(super) fn new(len: usize, rights: Rights, hugepages: bool, stop: &Stop) -> Result<Self, ShareError> {
         let mut memory = if rights.change() {
-            OwnMemory::changeable(len)?
+            OwnMemory::changeable(len, stop)?
         } else {
-            OwnMemory::new(len, hugepages && len >= HUGE_FROM)?
+            OwnMemory::large(len, hugepages && len >= HUGE_FROM, stop)?
         };
         let fd = memory.take_fd().expect("a fresh memory has its descriptor");
         Ok(Self { memory, fd, len: len as u64, rights })
@@ -61,14 +62,15 @@ impl OwnRegion {
     }
 }
 
-/// Makes the `number`-th region of a core: what is passed to peers, and its owner's way to it.
+/// Makes the `number`-th region of a core: what is passed to peers, and its owner's way to it. Fails if `stop` says so.
 pub(crate) fn expose(
     number: usize,
     len: usize,
     rights: Rights,
     hugepages: bool,
+    stop: &Stop,
 ) -> Result<(Rc<OwnRegion>, ExposedRegion), ShareError> {
-    let region = Rc::new(OwnRegion::new(len, rights, hugepages)?);
+    let region = Rc::new(OwnRegion::new(len, rights, hugepages, stop)?);
     let base = region.memory.base();
     // SAFETY: mapped for reading and writing while the region lives, zeroed, aligned to a page, and used through raw copies
     // and atomics alone.

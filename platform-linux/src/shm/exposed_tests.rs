@@ -8,13 +8,14 @@ use spinwire_core::remote::Rights;
 use super::exposed::{OwnRegion, PeerRegion, attach, expose, table};
 use super::memory::{AttachError, OwnMemory};
 use crate::mem::ExposedRegion;
+use crate::signals::Stop;
 use crate::sys::os::check;
 
 const LEN: usize = 10_000;
 
 /// What an owner exposes, and what a peer makes of it.
 fn exposed(rights: Rights) -> (ExposedRegion, OwnedFd, PeerRegion) {
-    let (own, region) = expose(0, LEN, rights, false).unwrap();
+    let (own, region) = expose(0, LEN, rights, false, &Stop::default()).unwrap();
     let fd = own.fd().try_clone().unwrap();
     let mut peer = attach(&table([&*own].into_iter()), vec![own.fd().try_clone().unwrap()]).unwrap();
     (region, fd, peer.remove(0))
@@ -112,7 +113,7 @@ fn unfit(table: &[u8], fds: Vec<OwnedFd>) -> &'static str {
 
 #[test]
 fn tables_and_memory_that_do_not_fit_are_not_mapped() {
-    let (own, _) = expose(0, LEN, Rights::ALL, false).unwrap();
+    let (own, _) = expose(0, LEN, Rights::ALL, false, &Stop::default()).unwrap();
     let fd = || own.fd().try_clone().unwrap();
     let good = table([&*own].into_iter());
     assert!(unfit(&good, vec![]).contains("other regions"));
@@ -140,5 +141,5 @@ fn tables_and_memory_that_do_not_fit_are_not_mapped() {
 
 #[test]
 fn a_region_that_can_be_changed_is_never_on_huge_pages() {
-    assert!(OwnRegion::new(4 << 20, Rights::WRITE, true).unwrap().is_on_small_pages());
+    assert!(OwnRegion::new(4 << 20, Rights::WRITE, true, &Stop::default()).unwrap().is_on_small_pages());
 }

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use crate::mem::memfd::{self, limit};
-use crate::mem::{Bytes, PageKind, Refused};
+use crate::mem::{Bytes, PageKind, Refused, pieces};
+use crate::signals::Stop;
 use crate::sys::os::{CallError, Errno, check};
 
 /// Memory of this process's making, readable and writable here. Unmapped on drop.
@@ -52,11 +53,16 @@ impl OwnMemory {
     /// Makes `bytes` of zeroes, rounded up to whole pages: on pages of 2 MiB if `hugepages` and if they can be had, else
     /// on small ones. All are present when it returns.
     pub(super) fn new(bytes: usize, hugepages: bool) -> Result<Self, ShareError> {
+        Self::large(bytes, hugepages, &Stop::default())
+    }
+
+    /// The same, for what takes a while: fails if `stop` says so.
+    pub(super) fn large(bytes: usize, hugepages: bool, stop: &Stop) -> Result<Self, ShareError> {
         let mut refused = Vec::new();
         let kinds = [PageKind::TwoMib, PageKind::Small];
         for kind in kinds.into_iter().skip(usize::from(!hugepages)) {
             let len = bytes.next_multiple_of(kind.page_bytes());
-            match Self::on(kind, len, memfd::SEALS) {
+            match Self::on(kind, len, memfd::SEALS, stop) {
                 Ok(memory) => return Ok(memory),
                 Err(cause) => {
                     refused.push(Refused::call(kind, (len / kind.page_bytes()) as u64, cause));
@@ -69,22 +75,23 @@ impl OwnMemory {
         unreachable!("small pages are tried last, and their failure is returned")
     }
 
-    /// Makes `bytes` of zeroes that the peer may change: on small pages, which it can give back and not take away.
-    pub(super) fn changeable(bytes: usize) -> Result<Self, ShareError> {
+    /// Makes `bytes` of zeroes that the peer may change: on small pages, which it can give back and not take away. Fails if
+    /// `stop` says so.
+    pub(super) fn changeable(bytes: usize, stop: &Stop) -> Result<Self, ShareError> {
         let kind = PageKind::Small;
         let len = bytes.next_multiple_of(kind.page_bytes());
-        Self::on(kind, len, memfd::SIZE_SEALS).map_err(|cause| ShareError {
+        Self::on(kind, len, memfd::SIZE_SEALS, stop).map_err(|cause| ShareError {
             bytes,
             refused: vec![Refused::call(kind, (len / kind.page_bytes()) as u64, cause)],
             cause,
         })
     }
 
-    fn on(kind: PageKind, len: usize, seals: libc::c_int) -> Result<Self, CallError> {
+    fn on(kind: PageKind, len: usize, seals: libc::c_int, stop: &Stop) -> Result<Self, CallError> {
         let fd = memfd::create(kind, len)?;
         let map = Map::new(fd.as_fd(), len, libc::PROT_READ | libc::PROT_WRITE)?;
-        memfd::fill(fd.as_fd(), len)?;
-        map.populate(libc::MADV_POPULATE_WRITE)?;
+        memfd::fill(fd.as_fd(), kind, len, stop)?;
+        map.populate(libc::MADV_POPULATE_WRITE, kind, stop)?;
         memfd::seal(fd.as_fd(), seals)?;
         Ok(Self { map, kind, fd: Some(fd) })
     }
@@ -148,7 +155,7 @@ impl PeerMemory {
         let write = if needed == memfd::SEALS { 0 } else { libc::PROT_WRITE };
         let map = Map::new(fd.as_fd(), longest.min(len as usize), libc::PROT_READ | write)?;
         if map.len <= populate_max {
-            map.populate(libc::MADV_POPULATE_READ)?;
+            map.populate(libc::MADV_POPULATE_READ, PageKind::Small, &Stop::default())?;
         }
         Ok(Self { map })
     }
@@ -199,24 +206,23 @@ impl Map {
         }
         let base = NonNull::new(base.cast()).ok_or(CallError { call: "mmap", errno: Errno(libc::EFAULT) })?;
         let map = Map { base, len };
-        map.advise("madvise(MADV_DONTFORK)", libc::MADV_DONTFORK)?;
+        map.advise("madvise(MADV_DONTFORK)", libc::MADV_DONTFORK, 0, len)?;
         Ok(map)
     }
 
     /// Fills the page tables, so that the first touch costs no fault. Before Linux 5.14 the first touch does.
-    fn populate(&self, advice: libc::c_int) -> Result<(), CallError> {
-        loop {
-            match self.advise("madvise(MADV_POPULATE)", advice) {
-                Err(CallError { errno: Errno(libc::EINTR), .. }) => {}
-                Err(CallError { errno: Errno(libc::EINVAL), .. }) => return Ok(()),
-                result => return result,
-            }
-        }
+    fn populate(&self, advice: libc::c_int, kind: PageKind, stop: &Stop) -> Result<(), CallError> {
+        let part = |offset, len| match self.advise("madvise(MADV_POPULATE)", advice, offset, len) {
+            Err(CallError { errno: Errno(libc::EINVAL), .. }) => Ok(()),
+            result => result,
+        };
+        pieces::each(self.len, kind.page_bytes(), stop, part)
     }
 
-    fn advise(&self, call: &'static str, advice: libc::c_int) -> Result<(), CallError> {
+    fn advise(&self, call: &'static str, advice: libc::c_int, offset: usize, len: usize) -> Result<(), CallError> {
+        debug_assert!(offset + len <= self.len);
         // SAFETY: the range is our own mapping, and none of the advices used here changes the content of pages.
-        check(call, || unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) })
+        check(call, || unsafe { libc::madvise(self.base.as_ptr().add(offset).cast(), len, advice) })
     }
 }
 

@@ -11,6 +11,7 @@ use spinwire_core::config::Mode;
 use spinwire_linux::mem::{PageKind, PagePolicy};
 use spinwire_linux::runtime::{self, LinkOptions, Options, ReadinessWish, Size};
 use spinwire_linux::shm::{Users, user_number};
+use spinwire_linux::signals::Stop;
 
 /// Runs one side.
 ///
@@ -55,6 +56,11 @@ fn options(args: &CoreArgs) -> Result<Options, Failure> {
         lend_buffers: !args.private_buffers,
         ..defaults
     })
+}
+
+/// Why a set-up ended that was to end when `stop` says so.
+fn not_set_up(error: impl ToString, stop: &Stop) -> Failure {
+    stop.signal().map_or_else(|| Failure::setup(error), Failure::signal)
 }
 
 /// The users that may be at the other end of shared memory. Refuses what means nothing there.

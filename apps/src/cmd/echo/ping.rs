@@ -41,7 +41,8 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
         }
     };
     let talk = Talk::begin(args)?;
-    let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
+    let options = Options { stop: talk.stop.clone(), ..options };
+    let mut setup = AnySetup::new(&options, role).map_err(|error| super::not_set_up(error, &talk.stop))?;
     talk.ping(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 

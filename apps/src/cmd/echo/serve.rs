@@ -37,7 +37,8 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         Address::Shm(name) => AnyRole::Shm(ShmRole::Listen(name.clone(), super::shm_users(&args.core, false)?)),
     };
     let talk = Talk::begin(args)?;
-    let mut setup = AnySetup::new(&options, role).map_err(Failure::setup)?;
+    let options = Options { stop: talk.stop.clone(), ..options };
+    let mut setup = AnySetup::new(&options, role).map_err(|error| super::not_set_up(error, &talk.stop))?;
     talk.serve(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
