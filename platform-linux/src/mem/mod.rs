@@ -15,6 +15,7 @@
 //! kernel takes the pages back. A child made by `fork` does not see it.
 
 mod arena;
+mod carver;
 mod cgroup;
 mod exposed;
 mod hugepage;
@@ -26,7 +27,8 @@ mod stable;
 
 #[cfg(feature = "rdma")]
 pub(crate) use arena::Limit;
-pub use arena::{Arena, ArenaConfig, ArenaError, Carver, OutOfArena, Piece, Placement};
+pub use arena::{Arena, ArenaConfig, ArenaError, Placement};
+pub use carver::{Carver, OutOfArena, Piece};
 pub use cgroup::CgroupLimit;
 pub use exposed::ExposedRegion;
 pub(crate) use exposed::copy_shared;
