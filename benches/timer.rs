@@ -17,11 +17,11 @@ use hierarchical_hash_wheel_timer::wheels::cancellable::{CancellableTimerEntry, 
 use spinwire_benches::{Contestant, limits};
 use spinwire_core::id::ConnId;
 use spinwire_core::time::{Instant, Nanos};
-use spinwire_core::timer::{TimerKind, TimerSlot, Wheel};
+use spinwire_core::timer::{self, TimerKind, TimerSlot, Wheel};
 
 fn main() -> ExitCode {
     spinwire_benches::main("timer", |run| {
-        let slots = &mut vec![TimerSlot::IDLE; CONNS as usize];
+        let slots = &mut vec![timer::IDLE; CONNS as usize];
         let (mut ours, mut hash_wheel, mut map) = (Ours::new(slots), HashWheel::default(), Map::new());
         (0..CONNS).for_each(|conn| {
             ours.arm(conn, WAIT_MS);
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
                 Contestant::new("btree_map", |times| put_off(&mut map, times)),
             ],
         );
-        let slots = &mut vec![TimerSlot::IDLE; CONNS as usize];
+        let slots = &mut vec![timer::IDLE; CONNS as usize];
         let (mut ours, mut hash_wheel, mut map) = (Ours::new(slots), HashWheel::default(), Map::new());
         run.single(
             "timer/expired",

@@ -49,8 +49,8 @@ const CASES: &[Case] = &[
     Case { name: "histogram-record", bound: Limit(24), operations: 1, run: histogram::record },
     Case { name: "hdrhistogram-record", bound: Bound::None, operations: 1, run: histogram::record_hdr },
     Case { name: "timer-idle", bound: Limit(3), operations: 1, run: timer::idle },
-    Case { name: "timer-arm-cancel", bound: Limit(280), operations: 1, run: timer::arm_cancel },
-    Case { name: "timer-arm-expire", bound: Limit(320), operations: 1, run: timer::arm_expire },
+    Case { name: "timer-arm-cancel", bound: Limit(70), operations: 1, run: timer::arm_cancel },
+    Case { name: "timer-arm-expire", bound: Limit(280), operations: 1, run: timer::arm_expire },
 ];
 
 impl Case {

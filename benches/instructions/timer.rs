@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use spinwire_core::id::ConnId;
 use spinwire_core::time::{Instant, Nanos};
-use spinwire_core::timer::{TICK, TimerKind, TimerSlot, Wheel};
+use spinwire_core::timer::{self, TICK, TimerKind, Wheel};
 
 const CONNS: u64 = 1_024;
 const WAIT: Nanos = Nanos::from_secs(2);
@@ -15,7 +15,7 @@ fn conn(slot: u64) -> ConnId {
 
 /// A wheel on which every connection has a deadline armed, some apart from others.
 fn with_wheel(run: impl FnOnce(&mut Wheel<'_>)) {
-    let mut slots = vec![TimerSlot::IDLE; CONNS as usize];
+    let mut slots = vec![timer::IDLE; CONNS as usize];
     let mut wheel = Wheel::new(&mut slots, Instant::ZERO);
     for slot in 0..CONNS {
         let at = Instant::ZERO + WAIT + Nanos::from_micros(100 * slot);
@@ -40,7 +40,7 @@ pub fn arm_cancel(iterations: u64) {
 /// A retry armed for the tick after next, and fired.
 #[inline(never)]
 pub fn arm_expire(iterations: u64) {
-    let mut slots = vec![TimerSlot::IDLE; CONNS as usize];
+    let mut slots = vec![timer::IDLE; CONNS as usize];
     let mut wheel = Wheel::new(&mut slots, Instant::ZERO);
     let mut now = Instant::ZERO;
     let mut fired = 0;

@@ -16,7 +16,7 @@ use spinwire_core::fabric::{
 use spinwire_core::id::{ConnId, ListenerId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
-use spinwire_core::timer::TimerSlot;
+use spinwire_core::timer;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
 /// The queue pair's number.
@@ -200,7 +200,7 @@ pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
     let mut conns: Vec<_> = repeat_with(|| Slot::<Conn>::EMPTY).take(needs.conns).collect();
     let mut places = vec![Place::default(); needs.conns];
     let mut dirty = vec![DirtySlot::default(); needs.conns];
-    let mut timers = vec![TimerSlot::IDLE; needs.conns];
+    let mut timers = vec![timer::IDLE; needs.conns];
     let mut sends: Vec<_> = repeat_with(|| SendWr::EMPTY).take(needs.sends).collect();
     let (mut recv, mut send) = (Pooled::new(needs.recv_buffers), Pooled::new(needs.send_buffers));
     let memory = Memory {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use spinwire_core::id::ConnId;
 use spinwire_core::sim::Random;
 use spinwire_core::time::Instant;
-use spinwire_core::timer::{Expired, TICK, TimerKind, TimerSlot, Wheel};
+use spinwire_core::timer::{self, Expired, TICK, TimerKind, TimerSlot, Wheel};
 
 const OPERATIONS: u64 = 10_000_000;
 const KINDS: usize = TimerKind::ALL.len();
@@ -123,7 +123,7 @@ fn ten_million_operations_agree_with_an_ordered_map() {
             _ => u64::MAX - span(&mut random, 44),
         };
         let (arm_bits, step_bits) = (18 + random.below(45), 17 + random.below(30));
-        let mut slots = vec![TimerSlot::IDLE; conns];
+        let mut slots = vec![timer::IDLE; conns];
         let mut checked = Checked::new(&mut slots, start);
         let mut life = 1;
         for _ in 0..50_000 {

@@ -7,7 +7,7 @@ use crate::config::{Config, Mode, Retry, Timeouts};
 use crate::conn::{Conn, OpQueue, Place, Slot};
 use crate::fabric::{OneSidedWr, SendWr};
 use crate::pool::PoolSlot;
-use crate::timer::TimerSlot;
+use crate::timer::{self, TimerSlot};
 use crate::turn::{DirtySlot, Memory, Needs, OneSidedMemory, PoolMemory};
 
 /// The memory of one engine.
@@ -35,7 +35,7 @@ impl Space {
             conns: (0..conns).map(|_| Slot::EMPTY).collect(),
             places: vec![Place::default(); conns],
             dirty: vec![DirtySlot::default(); conns],
-            timers: vec![TimerSlot::IDLE; conns],
+            timers: vec![timer::IDLE; conns],
             sends: (0..needs.sends).map(|_| SendWr::EMPTY).collect(),
             recv_slots: vec![PoolSlot::default(); needs.recv_buffers],
             send_slots: vec![PoolSlot::default(); needs.send_buffers],

@@ -1,28 +1,33 @@
 //! Timers: a hierarchical wheel over memory that is handed in.
 //!
 //! Each connection slot has one timer of each [`TimerKind`], named by connection and kind, so there is nothing to
-//! allocate and no second handle to keep. A timer of its own for each kind costs 32 bytes and spares the engine what one
+//! allocate and no second handle to keep. A timer of its own for each kind costs 24 bytes and spares the engine what one
 //! timer per connection would need: the least of the kinds after every change, and which of them it was when it fires.
 //!
 //! ```text
-//!            64 lists each            one list of level n spans
-//!  level 0   [ ][ ][x][ ] .. [ ]      1 tick                    131 us
-//!  level 1   [ ][x][ ][ ] .. [ ]      64 ticks                  8.4 ms
-//!  level 2   [ ][ ][ ][x] .. [ ]      4,096 ticks               537 ms
+//!            16 lists each        one list of level n spans
+//!  level 0   [ ][ ][x][ ] ..      1 tick                    131 us
+//!  level 1   [ ][x][ ][ ] ..      16 ticks                  2.1 ms
+//!  level 2   [ ][ ][ ][x] ..      256 ticks                 34 ms
+//!  level 3   [ ][ ][ ][ ] ..      4,096 ticks               537 ms
 //!    ..
-//!  level 7                            2^42 ticks                18 years
+//!  level 11                       2^44 ticks                73 years
 //! ```
 //!
-//! A timer stands in the level of the highest digit, base 64, in which its tick differs from the wheel's. When the wheel
-//! reaches a list of a higher level it moves the timers in it to lower levels, each at most seven times. Which lists are
-//! in use is a bit each, so the wheel steps from list in use to list in use, however much time passes between two calls.
-//! Eight levels cover every stamp there is: nothing is beyond the horizon.
+//! A timer stands in the level of the highest digit, base 16, in which its tick differs from the wheel's. When the wheel
+//! reaches a list of a higher level it moves the timers in it to lower levels, each at most once for each level. Which
+//! lists are in use is a bit each, so the wheel steps from list in use to list in use, however much time passes between
+//! two calls. Twelve levels cover every stamp there is: nothing is beyond the horizon.
+//!
+//! Most timers never fire: they are put off or cancelled, and armed again. So that is cheap: such a timer stays in the
+//! list in which it stands, which is too early for it, and only its deadline changes. When that list is reached, it is
+//! moved to where it belongs, or taken out if it is not armed.
 
 mod list;
 mod place;
 
-pub use list::TimerSlot;
-use list::{Link, Lists, Timer};
+pub use list::{IDLE, Timer, TimerSlot};
+use list::{Link, Lists};
 pub use place::TICK;
 use place::{Place, tick_after, tick_of};
 
@@ -55,17 +60,17 @@ pub struct Expired {
 ///
 /// - A timer never fires before its deadline, and is due at most one [`TICK`] after it. Timers fire in the order of
 ///   their deadlines to within a tick; those of the same tick in no particular order.
-/// - Arm, re-arm and cancel are O(1), arm and cancel together about 250 instructions. [`Wheel::is_due`] is one
-///   comparison.
+/// - Arm, re-arm and cancel are O(1): arm and cancel together about 50 instructions, or 120 if the new deadline is earlier
+///   than the one before. [`Wheel::is_due`] is one comparison.
 /// - Time is an argument and never goes backwards. Every stamp is accepted up to [`Instant::NEVER`]. (No stamp is a tick
 ///   later than a deadline within the last tick of the time line, 584 years from its origin: those never fire.)
 ///
 /// ```
 /// use spinwire_core::id::ConnId;
 /// use spinwire_core::time::{Instant, Nanos};
-/// use spinwire_core::timer::{TICK, TimerKind, TimerSlot, Wheel};
+/// use spinwire_core::timer::{IDLE, TICK, TimerKind, Wheel};
 ///
-/// let mut slots = [TimerSlot::IDLE; 16];
+/// let mut slots = [IDLE; 16];
 /// let mut wheel = Wheel::new(&mut slots, Instant::ZERO);
 /// let conn = ConnId::from_bits(0x1_0003).unwrap();
 ///
@@ -84,7 +89,7 @@ pub struct Expired {
 #[derive(Debug)]
 pub struct Wheel<'m> {
     lists: Lists<'m>,
-    /// The tick the wheel has come to. Every armed timer's tick is this or later.
+    /// The tick the wheel has come to. No list in use is earlier.
     tick: u64,
     /// Not later than the first list in use.
     next: Instant,
@@ -99,39 +104,34 @@ impl<'m> Wheel<'m> {
     /// A wheel at `now` without an armed timer, for as many connections as there are slots. What the slots held before
     /// is forgotten.
     pub fn new(slots: &'m mut [TimerSlot], now: Instant) -> Self {
-        slots.fill(TimerSlot::IDLE);
+        slots.fill(IDLE);
         Self { lists: Lists::new(slots), tick: tick_of(now), next: Instant::NEVER, now, unfinished: None, armed: 0 }
     }
 
     /// Arms a timer to fire at `at`, whether it was armed before or not. A deadline that has passed already counts as
     /// one at `now`; [`Instant::NEVER`] cancels. A timer left armed by an earlier life of the slot is replaced.
     ///
-    /// O(1). What is put off with each message is cheaper put off when it fires: compare then with the last message.
+    /// O(1). What is put off with each message is cheaper still if it is put off when it fires: compare then with the last
+    /// message.
     ///
     /// # Panics
     /// If `now` is earlier than a stamp seen before, or the connection's slot is not one of this wheel's.
     pub fn arm(&mut self, now: Instant, conn: ConnId, kind: TimerKind, at: Instant) {
         self.stamp(now);
-        let link = Link::new(conn, kind);
         let at = at.max(now);
+        let link = Link::new(conn, kind);
+        let timer = self.lists.timer_mut(link);
         if at == Instant::NEVER {
-            return self.disarm(self.lists.timer(link).place, link);
+            self.armed -= u32::from(timer.is_armed());
+            return timer.disarm();
         }
-        // While nothing is due the wheel may follow the clock for nothing, and short timers then start in a low level.
-        if now < self.next {
-            self.tick = tick_of(now);
+        self.armed += u32::from(!timer.is_armed());
+        // Put off, or cancelled and armed again: it is early where it stands, and is moved on when its list is reached.
+        let stays = timer.is_listed() && at >= timer.at;
+        timer.arm(conn, at);
+        if !stays {
+            self.list(link);
         }
-        let place = Place::of(self.tick, tick_after(at));
-        self.next = self.next.min(place.start(self.tick));
-        let timer = match self.lists.timer(link).place {
-            Some(old) if old == place => self.lists.timer_mut(link),
-            old => {
-                self.disarm(old, link);
-                self.armed += 1;
-                self.lists.push(place, link)
-            }
-        };
-        (timer.conn, timer.at) = (conn, at);
     }
 
     /// Cancels a timer and says whether it was armed. A handle of another life of the slot changes nothing. O(1).
@@ -139,11 +139,13 @@ impl<'m> Wheel<'m> {
     /// # Panics
     /// If the connection's slot is not one of this wheel's.
     pub fn cancel(&mut self, conn: ConnId, kind: TimerKind) -> bool {
-        let link = Link::new(conn, kind);
-        let timer = self.lists.timer(link);
-        let armed = timer.place.filter(|_| timer.conn == conn);
-        self.disarm(armed, link);
-        armed.is_some()
+        let timer = self.lists.timer_mut(Link::new(conn, kind));
+        let armed = timer.is_armed_for(conn);
+        if armed {
+            timer.disarm();
+            self.armed -= 1;
+        }
+        armed
     }
 
     /// Cancels all timers of a connection, as its release does. O(1).
@@ -162,7 +164,7 @@ impl<'m> Wheel<'m> {
     /// If the connection's slot is not one of this wheel's.
     pub fn deadline(&self, conn: ConnId, kind: TimerKind) -> Instant {
         let timer = self.lists.timer(Link::new(conn, kind));
-        if timer.place.is_some() && timer.conn == conn { timer.at } else { Instant::NEVER }
+        if timer.is_armed_for(conn) { timer.at } else { Instant::NEVER }
     }
 
     /// Timers armed now.
@@ -179,15 +181,15 @@ impl<'m> Wheel<'m> {
     /// No timer fires before this point; [`Instant::NEVER`] when none is armed.
     ///
     /// It is a lower bound: who sleeps until then never sleeps past a timer, but may find on waking that timers only had
-    /// to be moved, at most seven times for each, or that the one it was for has been cancelled. [`Wheel::expire`]
-    /// then moves the bound on. O(1).
+    /// to be moved, at most once for each level, or that the one it was for was put off or cancelled.
+    /// [`Wheel::expire`] then moves the bound on. O(1).
     pub fn next_deadline(&self) -> Instant {
         self.next
     }
 
     /// Takes out the next timer that is due at `now`.
     ///
-    /// Each timer that fires or is moved to a lower level takes one from `budget`. `None` means that nothing is due any
+    /// Each timer that fires, is moved, or is taken out because it was cancelled takes one from `budget`. `None` means that nothing is due any
     /// more, or that the budget is used up: then [`Wheel::is_due`] still holds, and the next call goes on from there
     /// without losing a timer. Cost: O(1) for each unit of budget, however much time has passed.
     ///
@@ -208,29 +210,51 @@ impl<'m> Wheel<'m> {
             self.tick = tick_of(start);
             *budget -= 1;
             let link = self.lists.head(place);
-            let Timer { conn, at, .. } = *self.lists.timer(link);
-            self.lists.remove(place, link);
-            if place.is_lowest() {
-                self.armed -= 1;
-                return Some(Expired { conn, kind: link.kind(), at });
+            self.lists.remove(link);
+            let timer = self.lists.timer_mut(link);
+            if timer.is_armed() {
+                let (conn, at, tick) = (timer.conn(link), timer.at, tick_after(timer.at));
+                if tick == self.tick && place.is_lowest() {
+                    timer.disarm();
+                    self.armed -= 1;
+                    return Some(Expired { conn, kind: link.kind(), at });
+                }
+                self.lists.push(Place::of(self.tick, tick), link);
             }
-            self.lists.push(Place::of(self.tick, tick_after(at)), link);
-            self.unfinished = Some(place).filter(|&place| !self.lists.is_empty(place));
+            self.unfinished = Some(place).filter(|&place| !place.is_lowest() && !self.lists.is_empty(place));
         }
         None
     }
 
-    fn disarm(&mut self, place: Option<Place>, link: Link) {
-        let Some(place) = place else { return };
-        self.lists.remove(place, link);
-        self.armed -= 1;
-        self.unfinished = self.unfinished.filter(|&unfinished| !self.lists.is_empty(unfinished));
+    /// Puts a timer, whose deadline is set, into the list for it.
+    fn list(&mut self, link: Link) {
+        if self.lists.timer(link).is_listed() {
+            self.lists.remove(link);
+            self.unfinished = self.unfinished.filter(|&unfinished| !self.lists.is_empty(unfinished));
+        }
+        // While nothing is due the wheel may follow the clock for nothing, and short timers then start in a low level.
+        if self.now < self.next {
+            self.tick = tick_of(self.now);
+        }
+        let tick = tick_after(self.lists.timer(link).at);
+        let place = Place::of(self.tick, tick);
+        self.next = self.next.min(place.start_of(tick));
+        self.lists.push(place, link);
     }
 
+    #[inline]
     fn stamp(&mut self, now: Instant) {
-        assert!(now >= self.now, "time went backwards: {now:?} after {:?}", self.now);
+        if now < self.now {
+            went_backwards(now, self.now);
+        }
         self.now = now;
     }
+}
+
+#[cold]
+#[inline(never)]
+fn went_backwards(now: Instant, before: Instant) -> ! {
+    panic!("time went backwards: {now:?} after {before:?}");
 }
 
 impl TimerKind {

@@ -5,58 +5,64 @@ use crate::time::{Instant, Nanos};
 /// The resolution of the wheel: 2^17 ns, 131 us.
 ///
 /// A power of two, so that a stamp becomes a tick by a shift; well below the shortest wait of the connection side, about
-/// a millisecond; and long enough that 48 bits, eight levels of 64 lists, hold a tick more than there are stamps for.
+/// a millisecond; and long enough that 48 bits, twelve levels of 16 lists, hold a tick more than there are stamps for.
 pub const TICK: Nanos = Nanos::new(1 << TICK_BITS);
 
-/// One list of the wheel: level and position in it.
+/// One list of the wheel, by its index: level by level, and within a level by the digit that its ticks have there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u16);
+pub(super) struct Place(usize);
 
 impl Place {
     /// The list for `tick` when the wheel stands at `wheel`, which is not later.
     #[inline]
     pub(super) fn of(wheel: u64, tick: u64) -> Self {
-        let level = ((wheel ^ tick) | DIGIT_MASK).ilog2() / DIGIT_BITS;
-        Self::new(level as usize, ((tick >> (level * DIGIT_BITS)) & DIGIT_MASK) as usize)
+        // A digit is four bits, so where the highest one that differs begins needs no division.
+        let shift = ((wheel ^ tick) | DIGIT_MASK).ilog2() & !(DIGIT_BITS - 1);
+        let digit = (tick >> shift) & DIGIT_MASK;
+        Self::at(u64::from(shift / DIGIT_BITS) << DIGIT_BITS | digit)
     }
 
-    /// A list by its level and its position there.
+    /// The list of an index, which is the low bits of `word`.
     #[inline]
-    pub(super) fn new(level: usize, position: usize) -> Self {
-        Self((level << DIGIT_BITS | position) as u16)
-    }
-
-    /// 0 to `LEVELS - 1`.
-    #[inline]
-    pub(super) fn level(self) -> usize {
-        self.index() >> DIGIT_BITS
-    }
-
-    /// 0 to 63.
-    #[inline]
-    pub(super) fn position(self) -> usize {
-        self.index() & DIGIT_MASK as usize
+    pub(super) fn at(word: u64) -> Self {
+        Self(word as usize & 0xff)
     }
 
     /// 0 to `LISTS - 1`.
     #[inline]
     pub(super) fn index(self) -> usize {
-        usize::from(self.0)
+        self.0
     }
 
     #[inline]
     pub(super) fn is_lowest(self) -> bool {
-        self.level() == 0
+        self.0 >> DIGIT_BITS == 0
+    }
+
+    /// Of a tick of this list, how many bits lie below the digit.
+    #[inline]
+    fn shift(self) -> u32 {
+        (self.0 >> DIGIT_BITS) as u32 * DIGIT_BITS
     }
 
     /// When the wheel, now at `wheel`, reaches this list.
     #[inline]
     pub(super) fn start(self, wheel: u64) -> Instant {
-        let shift = self.level() as u32 * DIGIT_BITS;
-        let above = wheel >> shift >> DIGIT_BITS << DIGIT_BITS;
-        let tick = (above | self.position() as u64) << shift;
-        if tick > tick_of(Instant::NEVER) { Instant::NEVER } else { Instant::from_nanos(tick << TICK_BITS) }
+        let above = wheel >> self.shift() & !DIGIT_MASK;
+        start_of((above | self.0 as u64 & DIGIT_MASK) << self.shift())
     }
+
+    /// The same for a list in which `tick` lies.
+    #[inline]
+    pub(super) fn start_of(self, tick: u64) -> Instant {
+        start_of(tick >> self.shift() << self.shift())
+    }
+}
+
+/// When `tick` begins; [`Instant::NEVER`] if no stamp is in it.
+#[inline]
+fn start_of(tick: u64) -> Instant {
+    if tick > tick_of(Instant::NEVER) { Instant::NEVER } else { Instant::from_nanos(tick << TICK_BITS) }
 }
 
 /// The tick `at` lies in.
@@ -68,13 +74,16 @@ pub(super) fn tick_of(at: Instant) -> u64 {
 /// The first tick that begins at `at` or later.
 #[inline]
 pub(super) fn tick_after(at: Instant) -> u64 {
-    tick_of(at) + u64::from(at.as_nanos() & (TICK.get() - 1) != 0)
+    match at.as_nanos().checked_add(TICK.get() - 1) {
+        Some(nanos) => nanos >> TICK_BITS,
+        None => tick_of(Instant::NEVER) + 1,
+    }
 }
 
-pub(super) const LEVELS: usize = 8;
+const LEVELS: usize = 12;
 pub(super) const LISTS: usize = LEVELS << DIGIT_BITS;
 const TICK_BITS: u32 = 17;
-const DIGIT_BITS: u32 = 6;
+const DIGIT_BITS: u32 = 4;
 const DIGIT_MASK: u64 = (1 << DIGIT_BITS) - 1;
 
 const _: () = assert!(
@@ -95,9 +104,10 @@ mod tests {
             let place = Place::of(wheel, tick);
             let start = place.start(wheel);
             assert!(tick_of(start) <= tick && tick_of(start) >= wheel, "{wheel} {tick} {place:?}");
+            assert_eq!(place.start_of(tick), start);
             assert_eq!(place.is_lowest(), wheel >> DIGIT_BITS == tick >> DIGIT_BITS);
             // Reached, its ticks belong in lower levels.
-            assert!(place.is_lowest() || Place::of(tick_of(start), tick).level() < place.level());
+            assert!(place.is_lowest() || Place::of(tick_of(start), tick).shift() < place.shift());
         }
     }
 
@@ -110,7 +120,7 @@ mod tests {
         let beyond = tick_after(Instant::from_nanos(u64::MAX - 1));
         assert_eq!(beyond, tick_of(Instant::NEVER) + 1);
         for wheel in [0, beyond - 1] {
-            assert_eq!(Place::of(wheel, beyond).level(), LEVELS - 1);
+            assert_eq!(Place::of(wheel, beyond).index() >> DIGIT_BITS, LEVELS - 1);
             assert_eq!(Place::of(wheel, beyond).start(wheel), Instant::NEVER);
         }
     }

@@ -15,7 +15,7 @@ use spinwire_core::fabric::{
 use spinwire_core::id::{ConnId, EndpointId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
-use spinwire_core::timer::TimerSlot;
+use spinwire_core::timer;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
 
 const CONFIG: Config = Config {
@@ -41,7 +41,7 @@ pub fn echoes(count: u64) -> bool {
     let (mut conns, mut places) = ([const { Slot::<Conn>::EMPTY }; NEEDS.conns], [Place::default(); NEEDS.conns]);
     let mut dirty = [DirtySlot::default(); NEEDS.conns];
     let mut sends = [const { SendWr::EMPTY }; NEEDS.sends];
-    let mut timers = [TimerSlot::IDLE; NEEDS.conns];
+    let mut timers = [timer::IDLE; NEEDS.conns];
     let (mut recv_slots, mut send_slots) =
         ([PoolSlot::default(); NEEDS.recv_buffers], [PoolSlot::default(); NEEDS.send_buffers]);
     let (mut recv_bytes, mut send_bytes) = ([0; NEEDS.recv_buffers * 64], [0; NEEDS.send_buffers * 64]);

@@ -4,7 +4,7 @@ use spinwire_core::config::Config;
 use spinwire_core::conn::{Conn, OpQueue, Place, Slot};
 use spinwire_core::fabric::{OneSidedWr, SendWr};
 use spinwire_core::pool::PoolSlot;
-use spinwire_core::timer::TimerSlot;
+use spinwire_core::timer::{self, TimerSlot};
 use spinwire_core::turn::{DirtySlot, Memory, Needs, OneSidedMemory, PoolMemory};
 
 use super::options::Options;
@@ -87,7 +87,7 @@ impl Tables {
             conns: all(needs.conns, || Slot::EMPTY),
             places: all(needs.conns, Place::default),
             dirty: all(needs.conns, DirtySlot::default),
-            timers: all(needs.conns, || TimerSlot::IDLE),
+            timers: all(needs.conns, || timer::IDLE),
             sends: all(needs.sends, || SendWr::EMPTY),
             recv: all(needs.recv_buffers, PoolSlot::default),
             send: all(needs.send_buffers, PoolSlot::default),

@@ -11,7 +11,7 @@ use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::id::ConnId;
 use spinwire_core::pool::PoolSlot;
-use spinwire_core::timer::TimerSlot;
+use spinwire_core::timer;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory, SendError};
 use spinwire_linux::clock::now;
 use spinwire_linux::cm::{ControlOptions, VerbsControl};
@@ -121,7 +121,7 @@ impl Setup {
             conns: &mut (0..slots).map(|_| Slot::<Conn>::EMPTY).collect::<Vec<_>>(),
             places: &mut vec![Place::default(); slots],
             dirty: &mut vec![DirtySlot::default(); slots],
-            timers: &mut vec![TimerSlot::IDLE; slots],
+            timers: &mut vec![timer::IDLE; slots],
             sends: &mut (0..needs.sends).map(|_| SendWr::EMPTY).collect::<Vec<_>>(),
             recv: pool(&mut recv_slots, recv_bytes),
             send: pool(&mut send_slots, send_bytes),
