@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
     Case { name: "table-hit", bound: Limit(10), operations: 1, run: table::hit },
     Case { name: "pool-take-release", bound: Limit(12), operations: 1, run: pool::take_release },
     Case { name: "pool-bulk-32", bound: Limit(4), operations: 32, run: pool::bulk },
-    Case { name: "histogram-record", bound: Limit(24), operations: 1, run: histogram::record },
+    Case { name: "histogram-record", bound: Limit(22), operations: 1, run: histogram::record },
     Case { name: "hdrhistogram-record", bound: Bound::None, operations: 1, run: histogram::record_hdr },
     Case { name: "timer-idle", bound: Limit(3), operations: 1, run: timer::idle },
     Case { name: "timer-arm-cancel", bound: Limit(70), operations: 1, run: timer::arm_cancel },
