@@ -161,25 +161,6 @@ fn a_machine_without_rdma_is_told_what_it_lacks() {
     ended.expect("no rdma on this machine").expect("/dev/infiniband/rdma_cm");
 }
 
-#[test]
-#[ignore = "needs an RDMA device: ci/vm"]
-fn a_server_that_does_not_answer_is_given_up() {
-    // Before it accepts, and in the middle.
-    for (connected, words) in [(false, "connect took longer than 2 s"), (true, "no progress for")] {
-        let mut server = Server::start("");
-        if !connected {
-            server.process.signal("STOP");
-        }
-        let client = start_ping(&server.url, "--seconds 60 --timeout 2s");
-        if connected {
-            server.process.wait_for("(1 now)", PATIENCE);
-            server.process.signal("STOP");
-        }
-        client.finish(SOON).expect_code(FAILED).expect(words);
-        server.process.signal("KILL");
-    }
-}
-
 /// An address of the lab with a port nobody listens on.
 fn unused_url() -> String {
     url(lab_addresses().0, port())

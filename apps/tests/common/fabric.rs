@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use spinwire_linux::address::{Address, SourceAddr};
 
 use super::{Ended, PATIENCE, Running, Server, read_json, scratch};
 
@@ -17,6 +18,23 @@ pub enum Fabric {
 }
 
 impl Fabric {
+    /// An address that no other test uses, for a server in this process.
+    pub fn address(self) -> Address {
+        let text = match self {
+            Fabric::Rdma => super::url(super::lab_addresses().0, super::port()),
+            Fabric::Shm => shm_name(),
+        };
+        text.parse().unwrap()
+    }
+
+    /// Where a client in this process connects from: over RDMA the lab's other device.
+    pub fn source(self) -> Option<SourceAddr> {
+        match self {
+            Fabric::Rdma => Some(super::lab_addresses().1.to_string().parse().unwrap()),
+            Fabric::Shm => None,
+        }
+    }
+
     /// A server that is ready.
     #[track_caller]
     pub fn server(self, extra: &str) -> Server {

@@ -225,7 +225,11 @@ impl VerbsControl<'_> {
         let mut peer = None;
         let target = match Token::unpack(event.token)? {
             Token::Conn(conn) => {
-                self.id(conn, "").ok()?.on_event(event.kind);
+                let id = self.id(conn, "").ok()?;
+                id.on_event(event.kind);
+                if kind_for_core(event.kind) == CmEventKind::Established {
+                    peer = id.peer_address().map(Peer::Address);
+                }
                 Target::Conn(conn)
             }
             Token::Listener(number) => match event.request {

@@ -10,12 +10,11 @@ use spinwire_core::cm::reason::CloseReport;
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::remote::{RemoteRegion, Rights};
 use spinwire_core::turn::{Answer, Cx, Done, Handler, OneSidedError, OneSidedFailure};
-use spinwire_linux::address::{Address, SourceAddr};
+use spinwire_linux::address::Address;
 use spinwire_linux::mem::ExposedRegion;
 use spinwire_linux::runtime::{AnySetup, Options};
 
-use crate::common::fabric::{Fabric, alone, cpu, shm_name};
-use crate::common::{lab_addresses, port, url};
+use crate::common::fabric::{Fabric, alone, cpu};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -64,12 +63,7 @@ impl Handler for Owner {
 /// Runs `act` with the address of an owner on another core, and then looks at that.
 pub fn with_owner(on: Fabric, act: impl FnOnce(&Address)) -> Seen {
     let _alone = alone();
-    let address: Address = match on {
-        Fabric::Shm => shm_name(),
-        Fabric::Rdma => url(lab_addresses().0, port()),
-    }
-    .parse()
-    .unwrap();
+    let address = on.address();
     let (ready, started) = channel();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -193,11 +187,8 @@ pub fn visit(address: &Address, step: Step) -> Visitor {
 
 fn visit_here(address: &Address, step: Step) -> Visitor {
     let options = Options { connections: 1, one_sided: 16, ..Options::on_core(cpu(1)) };
-    let source: Option<SourceAddr> = match address {
-        Address::Rdma(_) => Some(lab_addresses().1.to_string().parse().unwrap()),
-        Address::Shm(_) => None,
-    };
-    let mut setup = AnySetup::new(&options, address.connect(source.as_ref()).unwrap()).unwrap();
+    let on = if matches!(address, Address::Rdma(_)) { Fabric::Rdma } else { Fabric::Shm };
+    let mut setup = AnySetup::new(&options, address.connect(on.source().as_ref()).unwrap()).unwrap();
     let mut reactor = setup.start().unwrap();
     let mut visitor = Visitor::new(step);
     reactor.with(|cx| cx.connect(EndpointId(0))).unwrap();
