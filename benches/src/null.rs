@@ -11,7 +11,7 @@ use spinwire_core::cm::hello::Hello;
 use spinwire_core::config::{Config, Keepalive, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
-    Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
+    Action, ActionError, Batch, BufferMap, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
 };
 use spinwire_core::id::{ConnId, ListenerId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
@@ -80,6 +80,8 @@ impl NullFabric {
 }
 
 impl Fabric for NullFabric {
+    fn prepare(&mut self, _: &BufferMap) {}
+
     #[inline]
     fn poll_recv(&mut self, out: &mut Batch) {
         if self.arriving > 0 {
@@ -101,7 +103,7 @@ impl Fabric for NullFabric {
     #[inline]
     fn post_recv(&mut self, _: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
         for work in chain {
-            self.posted[self.filled % POSTED] = work.wr_id;
+            self.posted[self.filled % POSTED] = work.wr_id();
             self.filled += 1;
         }
         Ok(())

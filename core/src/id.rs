@@ -140,6 +140,12 @@ impl WorkId {
         (self.0 ^ other.0) << (64 - INDEX_SHIFT) == 0
     }
 
+    /// Whether both are of one life of one slot, whatever their kinds and indices.
+    #[inline]
+    pub const fn is_of(self, other: WorkId) -> bool {
+        (self.0 ^ other.0) & TAG_MASK == 0
+    }
+
     /// What was posted; `None` for a word that no work id of ours has.
     pub const fn kind(self) -> Option<WorkKind> {
         match (self.0 >> KIND_SHIFT) & 0xf {
@@ -217,6 +223,8 @@ mod tests {
         assert!(!work.is_like(other(3, 10, WorkKind::Recv)));
         assert!(!work.is_like(other(4, 9, WorkKind::Recv)));
         assert!(!work.is_like(other(3, 9, WorkKind::Send)));
+        assert!(work.is_of(other(3, 9, WorkKind::Send).with_index(7)));
+        assert!(!work.is_of(other(3, 10, WorkKind::Recv)) && !work.is_of(other(4, 9, WorkKind::Recv)));
     }
 
     #[test]

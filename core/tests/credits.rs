@@ -53,7 +53,7 @@ impl Side<'_> {
         let mut pushed = 0;
         while pushed < most && self.queued < self.to_send && self.queue.app() < self.sizing.app_slots {
             let buf = self.pool.take().expect("a buffer for each slot");
-            let buf = Some(self.pool.lend(buf, self.conn));
+            let buf = Some(self.pool.lend(buf, WorkId::new(self.conn, WorkKind::Send, 0)));
             let imm = Some(Imm { credits: 0, kind: MessageKind::Data }.to_bits());
             let mut wr = SendWr { buf, imm, len: 1, ..SendWr::EMPTY };
             if self.queue.waiting() == 0 && self.credits.spend(MessageKind::Data) {
@@ -109,9 +109,9 @@ impl Side<'_> {
             let count = self.queue.retired_by(self.device[place].0.index()).expect("it is in flight");
             assert_eq!(count as usize, place + 1);
             self.device.drain(..=place);
-            let (pool, conn) = (&mut self.pool, self.conn);
+            let (pool, work) = (&mut self.pool, WorkId::new(self.conn, WorkKind::Send, 0));
             self.queue.retire(&mut self.ring, count, |lease| {
-                let buf = pool.reclaim(lease.index(), conn).expect("it was lent once");
+                let buf = pool.reclaim(lease.index(), work).expect("it was lent once");
                 pool.release(buf);
             });
             retired += u64::from(count);

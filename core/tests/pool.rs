@@ -2,12 +2,14 @@
 #![cfg(not(loom))]
 
 use spinwire_core::config::{BATCH_MAX, POOL_BUFFERS_MAX};
-use spinwire_core::id::ConnId;
-use spinwire_core::pool::{Buf, Bulk, Direction, Lease, Pool, PoolError, PoolSlot};
+use spinwire_core::fabric::RecvWr;
+use spinwire_core::id::{ConnId, WorkId, WorkKind};
+use spinwire_core::pool::{Buf, Bulk, Direction, Layout, Pool, PoolError, PoolSlot};
 use spinwire_core::sim::Random;
 
-fn conn(slot: u64, generation: u64) -> ConnId {
-    ConnId::from_bits(generation << 16 | slot).unwrap()
+/// The work of a connection, whose number means nothing to a pool unless it is a receive.
+fn work(slot: u64, generation: u64, index: u32) -> WorkId {
+    WorkId::new(ConnId::from_bits(generation << 16 | slot).unwrap(), WorkKind::Send, index)
 }
 
 fn memory(buffers: usize, stride: usize) -> (Vec<u8>, Vec<PoolSlot>) {
@@ -40,14 +42,32 @@ fn only_the_lender_gets_a_buffer_back_and_only_once() {
     let mut pool = Pool::new(Direction::Recv, &mut memory, 4_096, (32, 32), &mut slots).unwrap();
     let _first = pool.take().unwrap();
     let second = pool.take().unwrap();
-    let lease = pool.lend(second, conn(7, 1));
-    assert_eq!((lease.offset(), lease.index(), lease.capacity()), (4_096 + 32, 1, 32));
-    assert!(pool.reclaim(1, conn(8, 1)).is_none(), "another connection");
-    assert!(pool.reclaim(1, conn(7, 2)).is_none(), "another life of the slot");
-    assert!(pool.reclaim(0, conn(7, 1)).is_none(), "in the program's hands");
-    assert!(pool.reclaim(99, conn(7, 1)).is_none(), "no such buffer");
-    assert!(pool.reclaim(1, conn(7, 1)).is_some());
-    assert!(pool.reclaim(1, conn(7, 1)).is_none(), "a second completion for the same work");
+    let lease = pool.lend(second, work(7, 1, 5));
+    let layout = Layout { region_offset: 4_096, stride: 32, len: 32 };
+    assert_eq!((pool.layout(), layout.offset(lease.index()), lease.index()), (layout, 4_096 + 32, 1));
+    assert!(pool.reclaim(1, work(8, 1, 5)).is_none(), "another connection");
+    assert!(pool.reclaim(1, work(7, 2, 5)).is_none(), "another life of the slot");
+    assert!(pool.reclaim(1, work(7, 1, 6)).is_none(), "other work of the same connection");
+    assert!(pool.reclaim(0, work(7, 1, 5)).is_none(), "in the program's hands");
+    assert!(pool.reclaim(99, work(7, 1, 5)).is_none(), "no such buffer");
+    assert!(pool.reclaim(1, work(7, 1, 5)).is_some());
+    assert!(pool.reclaim(1, work(7, 1, 5)).is_none(), "a second completion for the same work");
+}
+
+/// A second completion of a receive whose buffer is on its way as the answer would put it in two hands.
+#[test]
+fn a_receive_does_not_come_back_while_its_buffer_is_lent_as_an_answer() {
+    let (mut memory, mut slots) = memory(2, 32);
+    let mut pool = Pool::new(Direction::Recv, &mut memory, 0, (32, 32), &mut slots).unwrap();
+    let conn = ConnId::from_bits(1 << 16 | 7).unwrap();
+    let (receives, sends) = (WorkId::new(conn, WorkKind::Recv, 0), WorkId::new(conn, WorkKind::Send, 0));
+    let mut chain = [RecvWr::EMPTY];
+    assert_eq!(pool.lend_receives(receives, &mut chain), 1);
+    let posted = chain[0].wr_id();
+    let buf = pool.reclaim(posted.index(), posted).unwrap();
+    let lease = pool.lend(buf, sends);
+    assert!(pool.reclaim(posted.index(), posted).is_none(), "the device reads it for the answer");
+    assert!(pool.free_lent(lease.index(), sends));
 }
 
 #[test]
@@ -56,10 +76,11 @@ fn everything_a_dead_connection_has_lent_is_freed() {
     let mut pool = Pool::new(Direction::Recv, &mut memory, 0, (64, 64), &mut slots).unwrap();
     for n in 0..10 {
         let buf = pool.take().unwrap();
-        let _ = pool.lend(buf, conn(n % 2, 1));
+        let _ = pool.lend(buf, work(n % 2, 1, n as u32));
     }
-    assert_eq!(pool.reclaim_all(conn(0, 1)), 5);
-    assert_eq!((pool.free(), pool.reclaim_all(conn(0, 1)), pool.reclaim_all(conn(1, 1)), pool.free()), (5, 0, 5, 10));
+    let of = |slot| work(slot, 1, 0);
+    assert_eq!(pool.reclaim_all(of(0)), 5);
+    assert_eq!((pool.free(), pool.reclaim_all(of(0)), pool.reclaim_all(of(1)), pool.free()), (5, 0, 5, 10));
 }
 
 #[test]
@@ -138,14 +159,15 @@ const OPERATIONS: usize = if cfg!(miri) { 5_000 } else { 10_000_000 };
 /// The model: a stack of free numbers, and who has lent what.
 struct Model {
     free: Vec<u32>,
-    lent: Vec<Option<ConnId>>,
+    lent: Vec<Option<WorkId>>,
 }
 
 /// What the test holds: buffers with the number it saw them under. The first byte of each is that number's.
 struct Hands<'m> {
     bufs: Vec<(u32, Buf<'m>)>,
     bulks: Vec<(Vec<u32>, Bulk<'m>)>,
-    leases: Vec<Lease>,
+    /// Numbers of lent buffers.
+    leases: Vec<u32>,
 }
 
 #[test]
@@ -165,7 +187,7 @@ fn ten_million_operations_agree_with_a_model() {
             let choice = random.next();
             let pick = (choice >> 32) as usize;
             // Of 64 connections in two lives each; the generation is at its end.
-            let owner = conn(choice >> 8 & 63, (1 << 48) - 1 - (choice >> 16 & 1));
+            let owner = work(choice >> 8 & 63, (1 << 48) - 1 - (choice >> 16 & 1), 0);
             match choice % 10 {
                 0 => {
                     let (taken, expected) = (pool.take(), model.free.pop());
@@ -186,14 +208,14 @@ fn ten_million_operations_agree_with_a_model() {
                 2 if !hands.bufs.is_empty() => {
                     let (index, buf) = hands.bufs.swap_remove(pick % hands.bufs.len());
                     let lease = pool.lend(buf, owner);
-                    assert_eq!((lease.index(), lease.offset()), (index, offset + u64::from(index) * stride as u64));
+                    assert_eq!((lease.index(), lease.from()), (index, Direction::Recv));
                     model.lent[index as usize] = Some(owner);
-                    hands.leases.push(lease);
+                    hands.leases.push(index);
                 }
                 3 | 4 if !hands.leases.is_empty() => {
                     // Sometimes a completion for the wrong connection, which changes nothing.
                     let lease = pick % hands.leases.len();
-                    let index = hands.leases[lease].index();
+                    let index = hands.leases[lease];
                     let lender = model.lent[index as usize].unwrap();
                     let claimed = if choice % 10 == 3 { lender } else { owner };
                     let back = pool.reclaim(index, claimed);
@@ -224,19 +246,20 @@ fn ten_million_operations_agree_with_a_model() {
                     pool.release_bulk(&mut bulk);
                 }
                 7 => {
-                    let (asked, before) = (pick as u32 % 12, hands.leases.len());
-                    let lent = pool.lend_free(asked, owner, |lease| hands.leases.push(lease));
-                    assert_eq!(lent as usize, model.free.len().min(asked as usize));
-                    assert_eq!(hands.leases.len(), before + lent as usize);
-                    for lease in &hands.leases[before..] {
-                        assert_eq!(Some(lease.index()), model.free.pop());
-                        assert_eq!(lease.offset(), offset + u64::from(lease.index()) * stride as u64);
-                        model.lent[lease.index() as usize] = Some(owner);
+                    let mut chain = [const { RecvWr::EMPTY }; 12];
+                    let asked = pick % chain.len();
+                    let lent = pool.lend_receives(owner, &mut chain[..asked]);
+                    assert_eq!(lent, model.free.len().min(asked));
+                    for wr in &chain[..lent] {
+                        let index = wr.wr_id().index();
+                        assert_eq!((Some(index), wr.wr_id()), (model.free.pop(), owner.with_index(index)));
+                        model.lent[index as usize] = Some(wr.wr_id());
+                        hands.leases.push(index);
                     }
                 }
                 8 if !hands.leases.is_empty() => {
                     let lease = pick % hands.leases.len();
-                    let index = hands.leases[lease].index();
+                    let index = hands.leases[lease];
                     let lender = model.lent[index as usize].unwrap();
                     let claimed = if choice >> 20 & 1 == 0 { lender } else { owner };
                     assert_eq!(pool.free_lent(index, claimed), claimed == lender);

@@ -75,15 +75,16 @@ fn pool_gets_a_lent_buffer_back_once() -> bool {
     let Ok(mut pool) = Pool::new(Direction::Send, &mut memory, 4096, (100, 128), &mut slots) else { return false };
     let (Ok(old), Some(mut buf)) = (conns.insert(Some("old")), pool.take()) else { return false };
     buf.fill(7);
-    let lease = pool.lend(buf, old);
+    let work = |conn| WorkId::new(conn, WorkKind::Send, 0);
+    let lease = pool.lend(buf, work(old));
     let removed = conns.remove(old) == Some(Some("old"));
     let Ok(new) = conns.insert(Some("new")) else { return false };
     let stale = conns.get(old).is_none() && conns.get(new) == Some(&Some("new")) && old.slot() == new.slot();
-    let stranger = pool.reclaim(lease.index(), new).is_some();
-    let Some(buf) = pool.reclaim(lease.index(), old) else { return false };
-    let kept = buf.len() == 100 && buf.iter().all(|&byte| byte == 7) && lease.offset() == 4096;
+    let stranger = pool.reclaim(lease.index(), work(new)).is_some();
+    let Some(buf) = pool.reclaim(lease.index(), work(old)) else { return false };
+    let kept = buf.len() == 100 && buf.iter().all(|&byte| byte == 7) && pool.layout().offset(lease.index()) == 4096;
     pool.release(buf);
-    let again = pool.reclaim(lease.index(), old).is_some();
+    let again = pool.reclaim(lease.index(), work(old)).is_some();
     removed && stale && !stranger && kept && !again && pool.free() == 4
 }
 

@@ -286,8 +286,7 @@ impl SendQueue {
 
 impl SendWr {
     /// Nothing: what an unused slot of a ring holds.
-    pub const EMPTY: SendWr =
-        SendWr { wr_id: WorkId::from_bits(0), buf: None, len: 0, imm: None, signaled: false, inline: false };
+    pub const EMPTY: SendWr = SendWr { wr_id: WorkId::from_bits(0), imm: None, buf: None, len: 0, signaled: false };
 
     /// Whether it counts against the application's slots: answers in place and control messages do not.
     fn is_app(&self) -> bool {

@@ -4,14 +4,16 @@
 //! thread, never blocks, and allocates nothing. The engine is generic over the implementations, so a call costs what
 //! the implementation costs.
 
+mod buffers;
 mod one_sided;
 
+pub use buffers::BufferMap;
 pub use one_sided::{OneSidedOp, OneSidedWr};
 
 use crate::cm::event::CmEvent;
 use crate::config::BATCH_MAX;
 use crate::id::{ConnId, EndpointId, RequestId, WorkId};
-use crate::pool::Lease;
+use crate::pool::{Direction, Lease};
 use crate::time::Instant;
 
 /// Completions of one poll, at most [`BATCH_MAX`].
@@ -19,6 +21,9 @@ pub type Batch = heapless::Vec<Completion, BATCH_MAX>;
 
 /// The data path.
 pub trait Fabric {
+    /// Tells where the buffers are that will be posted. Called once, before anything else.
+    fn prepare(&mut self, buffers: &BufferMap);
+
     /// Appends receive completions to `out` until it is full or the queue is empty.
     ///
     /// The order is that of arrival per connection. No order is promised against [`Fabric::poll_send`].
@@ -139,13 +144,37 @@ pub struct PostError {
     pub errno: i32,
 }
 
-/// A receive to post.
+/// A receive to post: into the whole of the buffer that its work id names, of the receive pool.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct RecvWr {
-    /// Comes back with the completion.
-    pub wr_id: WorkId,
-    /// Where the message goes: the whole buffer.
-    pub buf: Lease,
+    work: WorkId,
+}
+
+impl RecvWr {
+    /// Nothing: what an unused place of a chain holds.
+    pub const EMPTY: RecvWr = RecvWr { work: WorkId::from_bits(0) };
+
+    /// A receive into `buf`, of the connection and kind of `work`.
+    ///
+    /// # Panics
+    /// The buffer is not from the receive pool.
+    pub fn new(work: WorkId, buf: Lease) -> Self {
+        assert!(buf.from() == Direction::Recv, "a receive into a send buffer");
+        Self { work: work.with_index(buf.index()) }
+    }
+
+    /// Of a buffer that was lent for exactly `work`.
+    #[inline]
+    pub(crate) const fn of_work(work: WorkId) -> Self {
+        Self { work }
+    }
+
+    /// Comes back with the completion. Its index is that of the buffer.
+    #[inline]
+    pub const fn wr_id(&self) -> WorkId {
+        self.work
+    }
 }
 
 /// A send to post.
@@ -153,16 +182,15 @@ pub struct RecvWr {
 pub struct SendWr {
     /// Comes back with the completion, if one comes.
     pub wr_id: WorkId,
-    /// The payload's buffer; `None` for a message without payload.
-    pub buf: Option<Lease>,
-    /// Payload length in bytes, at most the buffer's.
-    pub len: u32,
     /// Immediate data in host byte order; `None` for a plain send.
     pub imm: Option<u32>,
+    /// The payload's buffer; `None` for a message without payload.
+    pub buf: Option<Lease>,
+    /// Payload length in bytes, at most the buffer's. Whether it is copied at post time is the fabric's business
+    /// ([`BufferMap::is_inline`]).
+    pub len: u32,
     /// Ask for a completion (`IBV_SEND_SIGNALED`).
     pub signaled: bool,
-    /// Copy the payload at post time (`IBV_SEND_INLINE`).
-    pub inline: bool,
 }
 
 /// A completion, with only the fields that mean something: of a failed one no more than status, vendor code, queue

@@ -30,6 +30,14 @@ pub struct Buf<'m> {
     pub(super) memory: PhantomData<&'m mut [u8]>,
 }
 
+impl Buf<'_> {
+    /// Its number in its pool.
+    #[inline]
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+}
+
 // SAFETY: a Buf is the exclusive right to `len` bytes of the memory borrowed for 'm, like the `&'m mut [u8]` its
 // PhantomData stands for, and that is Send. `start` points nowhere else (kept by Pool::buf).
 unsafe impl Send for Buf<'_> {}
@@ -51,12 +59,10 @@ impl DerefMut for Buf<'_> {
     }
 }
 
-/// A buffer in the device's hands. Not a pointer: an offset into the registered region, which the fabric that
-/// registered it turns into an address.
+/// A buffer in the device's hands. Neither pointer nor offset, only a name: where the buffer is, a fabric has been told
+/// once ([`Fabric::prepare`](crate::fabric::Fabric::prepare)).
 #[derive(Debug)]
 pub struct Lease {
-    offset: u64,
-    len: u32,
     /// The buffer's number, and above it the bit of the pool it is from.
     name: NonZeroU32,
 }
@@ -65,20 +71,10 @@ const _: () = assert!(POOL_BUFFERS_MAX <= Direction::Recv as usize, "a number wo
 
 impl Lease {
     #[inline]
-    pub(super) const fn new(from: Direction, index: u32, offset: u64, len: u32) -> Self {
+    pub(super) const fn new(from: Direction, index: u32) -> Self {
         // One of the bits is set.
         let Some(name) = NonZeroU32::new(index | from as u32) else { unreachable!() };
-        Self { offset, len, name }
-    }
-
-    /// Where the buffer starts in the registered region, in bytes.
-    pub const fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The buffer's length in bytes.
-    pub const fn capacity(&self) -> u32 {
-        self.len
+        Self { name }
     }
 
     /// The buffer's number in its pool.
@@ -91,5 +87,24 @@ impl Lease {
     #[inline]
     pub const fn from(&self) -> Direction {
         if self.name.get() & Direction::Send as u32 == 0 { Direction::Recv } else { Direction::Send }
+    }
+}
+
+/// Where the buffers of a pool lie in the registered region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Where the first starts, in bytes from the start of the region.
+    pub region_offset: u64,
+    /// Distance from buffer to buffer in bytes.
+    pub stride: u32,
+    /// Length of a buffer in bytes.
+    pub len: u32,
+}
+
+impl Layout {
+    /// Where buffer `index` starts, in bytes from the start of the region.
+    #[inline]
+    pub const fn offset(&self, index: u32) -> u64 {
+        self.region_offset + index as u64 * self.stride as u64
     }
 }

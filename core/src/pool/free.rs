@@ -3,10 +3,11 @@
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::buf::{Buf, Direction, Lease};
+use super::buf::{Buf, Direction, Layout, Lease};
 use super::bulk::Bulk;
 use crate::config::{BATCH_MAX, POOL_BUFFERS_MAX};
-use crate::id::ConnId;
+use crate::fabric::RecvWr;
+use crate::id::WorkId;
 
 /// Room for the book-keeping of one buffer. The caller provides one for each.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +26,7 @@ pub struct Pool<'m> {
     len: u32,
     from: Direction,
     free: u32,
-    /// By buffer: the connection that has lent it; 0 while it is free or in the program's hands.
+    /// By buffer: the word of the work it was lent for; 0 while it is free or in the program's hands.
     pub(super) lenders: &'m mut [u64],
     /// The numbers of the free buffers; the first `free` count.
     stack: &'m mut [u32],
@@ -124,6 +125,11 @@ impl<'m> Pool<'m> {
         self.len
     }
 
+    /// Where its buffers lie in the registered region.
+    pub fn layout(&self) -> Layout {
+        Layout { region_offset: self.region_offset, stride: self.stride, len: self.len }
+    }
+
     /// Takes the buffer that was given back last; `None` when all are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Buf<'m>> {
@@ -174,50 +180,52 @@ impl<'m> Pool<'m> {
         bulk.clear();
     }
 
-    /// Hands a buffer to the device on behalf of `conn`.
+    /// Hands a buffer to the device for `work`.
     ///
     /// # Panics
     /// When the buffer is from another pool.
     #[inline]
-    pub fn lend(&mut self, buf: Buf<'m>, conn: ConnId) -> Lease {
-        let start = self.place(&buf);
-        assert!(start < self.bytes, "a buffer was lent from a pool it is not from");
+    pub fn lend(&mut self, buf: Buf<'m>, work: WorkId) -> Lease {
+        assert!(self.place(&buf) < self.bytes, "a buffer was lent from a pool it is not from");
         // SAFETY: the buffer is from this pool, as was just checked, and the pool has a lender for each of its buffers.
-        unsafe { *self.lenders.get_unchecked_mut(buf.index as usize) = conn.to_bits() };
-        let offset = self.region_offset + start as u64;
-        Lease::new(self.from, buf.index, offset, self.len)
+        unsafe { *self.lenders.get_unchecked_mut(buf.index as usize) = work.to_bits() };
+        Lease::new(self.from, buf.index)
     }
 
-    /// Takes back the buffer a completion names, if exactly `conn` has lent it. `None` for a number the pool does not
-    /// have, a buffer of somebody else, and one that was taken back already: a stale or forged completion.
+    /// Takes back the buffer `index`, if it is lent for exactly `work`. `None` for a number the pool does not have, a buffer
+    /// that is lent for anything else, and one that was taken back already: a stale or forged completion.
     #[inline]
-    pub fn reclaim(&mut self, index: u32, conn: ConnId) -> Option<Buf<'m>> {
-        let lender = self.lenders.get_mut(index as usize).filter(|lender| **lender == conn.to_bits())?;
+    pub fn reclaim(&mut self, index: u32, work: WorkId) -> Option<Buf<'m>> {
+        let lender = self.lenders.get_mut(index as usize).filter(|lender| **lender == work.to_bits())?;
         *lender = 0;
         Some(self.buf(index))
     }
 
-    /// Takes up to `count` free buffers and hands each to the device on behalf of `conn`, as [`Pool::take`] and
-    /// [`Pool::lend`] would one by one. `post` gets the leases; their number is returned.
+    /// Takes up to `chain.len()` free buffers and hands each to the device as a receive of the connection whose receives are
+    /// like `work`: lent for the work id that goes into the chain. Returns how many.
+    ///
+    /// # Panics
+    /// When it is not a pool of receive buffers.
     #[inline]
-    pub fn lend_free(&mut self, count: u32, conn: ConnId, mut post: impl FnMut(Lease)) -> u32 {
-        let kept = self.free.saturating_sub(count);
+    pub fn lend_receives(&mut self, work: WorkId, chain: &mut [RecvWr]) -> usize {
+        assert!(self.from == Direction::Recv, "receives are posted from another pool");
+        let kept = self.free.saturating_sub(chain.len() as u32);
         let taken = &self.stack[kept as usize..self.free as usize];
-        for &index in taken.iter().rev() {
+        for (&index, wr) in taken.iter().rev().zip(chain) {
+            let work = work.with_index(index);
             // SAFETY: a number on the stack is one of this pool's, which has a lender for each.
-            unsafe { *self.lenders.get_unchecked_mut(index as usize) = conn.to_bits() };
-            let offset = self.region_offset + u64::from(index) * u64::from(self.stride);
-            post(Lease::new(self.from, index, offset, self.len));
+            unsafe { *self.lenders.get_unchecked_mut(index as usize) = work.to_bits() };
+            *wr = RecvWr::of_work(work);
         }
         self.free = kept;
-        taken.len() as u32
+        taken.len()
     }
 
-    /// Takes back the buffer `index` and frees it, as [`Pool::reclaim`] and [`Pool::release`] would. Whether `conn` had
-    /// lent it; otherwise nothing was done.
+    /// Takes back the buffer `index` and frees it, as [`Pool::reclaim`] and [`Pool::release`] would. Whether it was lent for
+    /// `work`; otherwise nothing was done.
     #[inline]
-    pub fn free_lent(&mut self, index: u32, conn: ConnId) -> bool {
-        let Some(lender) = self.lenders.get_mut(index as usize).filter(|lender| **lender == conn.to_bits()) else {
+    pub fn free_lent(&mut self, index: u32, work: WorkId) -> bool {
+        let Some(lender) = self.lenders.get_mut(index as usize).filter(|lender| **lender == work.to_bits()) else {
             return false;
         };
         *lender = 0;
@@ -227,15 +235,20 @@ impl<'m> Pool<'m> {
         true
     }
 
-    /// Frees every buffer `conn` has still lent and returns how many there were. For a connection whose queue pair was
-    /// destroyed: the device touches none of them any more. Walks the whole pool.
-    pub fn reclaim_all(&mut self, conn: ConnId) -> u32 {
-        (0..self.total()).map(|index| u32::from(self.free_lent(index, conn))).sum()
+    /// Frees every buffer that is lent for any work of the connection that `work` is of, and returns how many there were. For
+    /// a connection whose queue pair was destroyed: the device touches none of them any more. Walks the whole pool.
+    pub fn reclaim_all(&mut self, work: WorkId) -> u32 {
+        let total = self.total();
+        let freed = |index| {
+            let lent_for = WorkId::from_bits(self.lenders[index as usize]);
+            u32::from(lent_for.is_of(work) && self.free_lent(index, lent_for))
+        };
+        (0..total).map(freed).sum()
     }
 
     /// Who holds what, while the program itself holds nothing. Walks the whole pool.
-    pub(crate) fn holding(&self, is_live: impl Fn(ConnId) -> bool) -> Holding {
-        let lenders = self.lenders.iter().map(|&lender| ConnId::from_bits(lender));
+    pub(crate) fn holding(&self, is_live: impl Fn(WorkId) -> bool) -> Holding {
+        let lenders = self.lenders.iter().map(|&lender| (lender != 0).then_some(WorkId::from_bits(lender)));
         let lent = lenders.clone().flatten().count() as u32;
         let lent_by_dead = lenders.clone().flatten().filter(|&lender| !is_live(lender)).count() as u32;
         let free = self.stack[..self.free as usize].iter().copied();

@@ -13,14 +13,15 @@
 //!
 //! [`Buf`] is the only way to touch the bytes, and neither it nor [`Lease`] can be copied: a posted buffer cannot be
 //! written, and one that was given back cannot be given back again. A completion brings only an index;
-//! [`Pool::reclaim`] turns it into a buffer if, and only if, exactly that connection has lent it.
+//! [`Pool::reclaim`] turns it into a buffer if, and only if, it is lent for exactly that work: so a second completion of a
+//! receive is told from the first also while its buffer is on its way as the answer.
 //!
 //! A posted buffer cannot be written:
 //!
 //! ```compile_fail,E0382
-//! # use spinwire_core::{id::ConnId, pool::{Buf, Pool}};
-//! fn write_after_lend<'m>(pool: &mut Pool<'m>, mut buf: Buf<'m>, conn: ConnId) {
-//!     let _lease = pool.lend(buf, conn);
+//! # use spinwire_core::{id::WorkId, pool::{Buf, Pool}};
+//! fn write_after_lend<'m>(pool: &mut Pool<'m>, mut buf: Buf<'m>, work: WorkId) {
+//!     let _lease = pool.lend(buf, work);
 //!     buf[0] = 1; // the device may be reading it
 //! }
 //! ```
@@ -45,10 +46,10 @@
 //! A buffer's bytes cannot be kept beyond the buffer:
 //!
 //! ```compile_fail,E0505
-//! # use spinwire_core::{id::ConnId, pool::{Buf, Pool}};
-//! fn keep_the_bytes<'m>(pool: &mut Pool<'m>, buf: Buf<'m>, conn: ConnId) -> u8 {
+//! # use spinwire_core::{id::WorkId, pool::{Buf, Pool}};
+//! fn keep_the_bytes<'m>(pool: &mut Pool<'m>, buf: Buf<'m>, work: WorkId) -> u8 {
 //!     let bytes: &[u8] = &buf;
-//!     let _lease = pool.lend(buf, conn);
+//!     let _lease = pool.lend(buf, work);
 //!     bytes[0]
 //! }
 //! ```
@@ -61,7 +62,7 @@ mod bulk;
 mod device;
 mod free;
 
-pub use buf::{Buf, Direction, Lease};
+pub use buf::{Buf, Direction, Layout, Lease};
 pub use bulk::Bulk;
 pub(crate) use free::Holding;
 pub use free::{Pool, PoolError, PoolSlot};

@@ -11,7 +11,7 @@ use super::net::{Due, Net, Wire};
 use super::qp::{Flight, QpState};
 use super::record;
 use super::witness::{Cause, FLUSH};
-use crate::fabric::{Batch, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use crate::fabric::{Batch, BufferMap, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 use crate::id::ConnId;
 use crate::pool::Direction;
 
@@ -20,6 +20,7 @@ use crate::pool::Direction;
 pub struct SimFabric {
     pub(super) net: Net,
     pub(super) node: usize,
+    pub(super) buffers: BufferMap,
 }
 
 impl SimFabric {
@@ -33,6 +34,10 @@ impl SimFabric {
 }
 
 impl Fabric for SimFabric {
+    fn prepare(&mut self, buffers: &BufferMap) {
+        self.buffers = *buffers;
+    }
+
     fn poll_recv(&mut self, out: &mut Batch) {
         self.poll(Side::Recv, out);
     }
@@ -50,10 +55,9 @@ impl Fabric for SimFabric {
         let qp = wire.ends[end].qp.as_mut().expect("a receive was posted without a queue pair");
         assert!(qp.state != QpState::Err || !disconnected, "a receive was posted after disconnect");
         for wr in &chain[..taken] {
-            let index = wr.buf.index();
-            assert!(wr.buf.from() == Direction::Recv, "a receive into a send buffer");
+            let index = wr.wr_id().index();
             assert!(!qp.held_recvs.contains(&index), "receive buffer {index} was posted twice");
-            qp.recvs.push_back((wr.wr_id, index));
+            qp.recvs.push_back((wr.wr_id(), index));
             qp.held_recvs.push(index);
         }
         qp.recvs_fresh += taken;
@@ -97,7 +101,7 @@ impl SimFabric {
     fn send(&self, wire: &mut Wire, end: usize, wr: &SendWr) {
         let slots = wire.hosts[self.node].send_slots;
         let qp = wire.ends[end].qp.as_mut().expect("a send was posted without a queue pair");
-        assert!(wr.len <= wr.buf.as_ref().map_or(0, |buf| buf.capacity()), "a payload beyond its buffer");
+        assert!(wr.len <= wr.buf.as_ref().map_or(0, |buf| self.buffers.capacity(buf)), "a payload beyond its buffer");
         let (serial, wr_id) = (qp.posted, wr.wr_id);
         qp.posted += 1;
         assert!(qp.posted - qp.retired <= slots, "a send was posted to a full queue: ENOMEM on a card");
@@ -116,7 +120,7 @@ impl SimFabric {
             serial,
             wr_id,
             buffer: buffer.filter(|_| wr.len > 0),
-            inline: wr.inline,
+            inline: self.buffers.is_inline(wr.len),
             payload: Vec::new(),
             len: wr.len,
             imm: wr.imm,

@@ -11,7 +11,7 @@ use super::memory::{BufferName, DeviceMemory, touch};
 use super::net::Wire;
 use super::qp::{Flight, QpState};
 use super::record;
-use crate::fabric::{OneSidedOp, OneSidedWr, Outcome, PostError, WcStatus};
+use crate::fabric::{BufferMap, OneSidedOp, OneSidedWr, Outcome, PostError, WcStatus};
 use crate::id::ConnId;
 use crate::remote::{RemoteRegion, Rights};
 
@@ -41,19 +41,19 @@ impl SimFabric {
         let taken = wire.cut(chain.len());
         record::note(|| format!("{conn}: posts {} operations, {taken} are taken", chain.len()));
         for wr in &chain[..taken] {
-            post(wire, (self.node, end), wr);
+            post(wire, &self.buffers, (self.node, end), wr);
         }
         wire.set_off(self.node, end);
         self.taken(wire, conn, "one-sided operation", taken, chain.len())
     }
 }
 
-fn post(wire: &mut Wire, (node, end): (usize, usize), wr: &OneSidedWr) {
+fn post(wire: &mut Wire, buffers: &BufferMap, (node, end): (usize, usize), wr: &OneSidedWr) {
     let (slots, reads_max) = (wire.hosts[node].send_slots, wire.reads_max);
     let qp = wire.ends[end].qp.as_mut().expect("an operation was posted without a queue pair");
     let (serial, wr_id, len) = (qp.posted, wr.wr_id, wr.len);
     let lease = wr.buf.as_ref().expect("an operation was posted without a buffer");
-    assert!(0 < len && len <= lease.capacity(), "an operation beyond its buffer");
+    assert!(0 < len && len <= buffers.capacity(lease), "an operation beyond its buffer");
     let is_atomic = wr.op.needs() == Rights::ATOMIC;
     assert!(!is_atomic || (len == 8 && wr.addr.is_multiple_of(8)), "an atomic on no word");
     qp.posted += 1;

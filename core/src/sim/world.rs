@@ -14,6 +14,7 @@ use super::qp::QpState;
 use super::record;
 use super::space::Space;
 use crate::config::Mode;
+use crate::fabric::BufferMap;
 use crate::id::{ConnId, EndpointId};
 use crate::time::Instant;
 use crate::turn::{Cx, Engine, Handler};
@@ -86,7 +87,7 @@ impl<'m, H: Handler> World<'m, H> {
                 ..Host::default()
             });
             let control = SimControl { net: net.clone(), node };
-            let fabric = SimFabric { net: net.clone(), node };
+            let fabric = SimFabric { net: net.clone(), node, buffers: BufferMap::default() };
             let operations = space.operations();
             let (memory, one_sided) = space.memory();
             let mut engine = Engine::new(config, memory, control, fabric).expect("a space is as large as it must be");

@@ -32,10 +32,10 @@ impl<C: Control> Engine<'_, C> {
         conn.qp_num = QpNum::NONE;
         let recv_posted = core::mem::take(&mut conn.recv_posted);
         conn.held = 0;
-        let sends = conn.sends.abandon();
+        let (sends, work) = (conn.sends.abandon(), conn.recv_work);
         self.core.retire(id, sends);
         if recv_posted > 0 {
-            self.core.recv_pool.reclaim_all(id);
+            self.core.recv_pool.reclaim_all(work);
         }
     }
 }

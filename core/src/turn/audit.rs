@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::fabric::Control;
+use crate::id::WorkId;
 use crate::pool::Holding;
 
 /// A sum that does not come out.
@@ -40,7 +41,10 @@ impl<C: Control> Engine<'_, C> {
             at_most("control messages", conn.sends.control() - conn.held, core.sizing.control_slots)?;
             at_most("send slots", conn.sends.occupied(), core.sizing.send_slots)?;
         }
-        let is_live = |lender| core.conns.get(lender).is_some();
+        let is_live = |work: WorkId| {
+            let conn = core.conns.id_at(work.slot()).and_then(|id| core.conns.get(id));
+            conn.is_some_and(|conn| work.is_of(conn.recv_work))
+        };
         for (holding, lent) in [(core.recv_pool.holding(is_live), received), (core.send_pool.holding(is_live), sent)] {
             let Holding { twice_or_lost, lent_by_dead, lent: by_pool } = holding;
             exactly("buffers that are free twice, or neither free nor lent", twice_or_lost.into(), 0)?;

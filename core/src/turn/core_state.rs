@@ -121,7 +121,7 @@ impl<'m> Core<'m> {
             return Err(SendError::WouldBlock);
         };
         fill(&mut buf[..len as usize]);
-        let buf = self.send_pool.lend(buf, id);
+        let buf = self.send_pool.lend(buf, conn.send_work);
         queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
         self.dirty.mark(id.slot());
         Ok(())
@@ -133,9 +133,8 @@ impl<'m> Core<'m> {
         let conn = self.conns.get_mut(id).filter(|conn| conn.flows()).ok_or(SendError::NotOpen)?;
         let mut buf = self.send_pool.take().ok_or(SendError::WouldBlock)?;
         buf[..bytes.len()].copy_from_slice(bytes);
-        let (len, buf) = (bytes.len() as u32, Some(self.send_pool.lend(buf, id)));
-        let inline = len <= self.config.inline_bytes_max;
-        let wr = SendWr { buf, len, imm: imm(self.config.mode, kind), inline, ..SendWr::EMPTY };
+        let (len, buf) = (bytes.len() as u32, Some(self.send_pool.lend(buf, conn.send_work)));
+        let wr = SendWr { buf, len, imm: imm(self.config.mode, kind), ..SendWr::EMPTY };
         conn.sends.push(self.sends, wr);
         conn.unsettle();
         self.dirty.mark(id.slot());
@@ -146,18 +145,17 @@ impl<'m> Core<'m> {
     /// visits the connection because the message came.
     #[inline(always)]
     pub(super) fn queue_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
-        let Self { conns, recv_pool, sends, stats, config, .. } = self;
-        let buf = recv_pool.lend(buf, id);
+        let Self { conns, recv_pool, sends, stats, .. } = self;
         let usual = |conn: &&mut Conn| conn.is_steady() && conn.credits.has_for_data();
-        let Some(conn) = conns.get_mut(id).filter(usual) else { return self.queue_other_answer(id, buf.index(), len) };
+        let Some(conn) = conns.get_mut(id).filter(usual) else { return self.queue_other_answer(id, buf, len) };
+        let buf = recv_pool.lend(buf, conn.send_work);
         conn.credits.spend_for_data();
         // No message is longer than a buffer.
         let len = len.min(conn.send_bytes_max);
-        let inline = len > 0 && len <= config.inline_bytes_max;
         let wr_id = conn.send_work.at(conn.sends.clear_seq());
         stats.messages_sent += 1;
         stats.bytes_sent += u64::from(len);
-        let wr = SendWr { wr_id, buf: Some(buf), len, imm: Some(Imm::DATA), signaled: false, inline };
+        let wr = SendWr { wr_id, buf: Some(buf), len, imm: Some(Imm::DATA), signaled: false };
         if conn.sends.push_answer(sends, wr) {
             stats.sends_signaled += 1;
         }
@@ -165,13 +163,12 @@ impl<'m> Core<'m> {
 
     /// The same on a connection that is not steady, or has no credit left.
     #[inline(never)]
-    fn queue_other_answer(&mut self, id: ConnId, index: u32, len: u32) {
-        let Some(buf) = self.recv_pool.reclaim(index, id) else { return };
+    fn queue_other_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.flows()) else {
             return self.recv_pool.release(buf);
         };
         let len = len.min(buf.len() as u32).min(conn.send_bytes_max);
-        let buf = self.recv_pool.lend(buf, id);
+        let buf = self.recv_pool.lend(buf, conn.send_work);
         queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
         self.dirty.mark(id.slot());
     }
@@ -208,10 +205,11 @@ impl<'m> Core<'m> {
     pub(super) fn retire(&mut self, id: ConnId, count: u32) {
         let Self { conns, sends, recv_pool, send_pool, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return };
+        let work = conn.send_work;
         conn.sends.retire(sends, count, |lease| {
             match lease.from() {
-                Direction::Recv => recv_pool.free_lent(lease.index(), id),
-                Direction::Send => send_pool.free_lent(lease.index(), id),
+                Direction::Recv => recv_pool.free_lent(lease.index(), work),
+                Direction::Send => send_pool.free_lent(lease.index(), work),
             };
         });
     }
@@ -236,8 +234,7 @@ impl<'m> Core<'m> {
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
 #[inline(always)]
 fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, rings: &mut [SendWr], buf: Lease, len: u32) {
-    let inline = len > 0 && len <= config.inline_bytes_max;
-    let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), inline, ..SendWr::EMPTY };
+    let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), ..SendWr::EMPTY };
     if conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data) {
         clear(stats, conn.send_work, &mut conn.sends, &mut wr);
     } else {

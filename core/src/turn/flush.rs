@@ -149,24 +149,23 @@ impl Core<'_> {
         let spare = (sizing.recv_buffers - conn.sends.answers()).saturating_sub(conn.recv_posted);
         let mut wanted = missing.min(spare);
         while wanted > 0 {
-            let work = conn.recv_work;
-            let mut chain = heapless::Vec::<RecvWr, BATCH_MAX>::new();
-            let lent = recv_pool.lend_free(wanted.min(BATCH_MAX as u32), id, |buf| {
-                let fits = chain.push(RecvWr { wr_id: work.with_index(buf.index()), buf });
-                debug_assert!(fits.is_ok());
-            });
+            let mut chain = [const { RecvWr::EMPTY }; BATCH_MAX];
+            let room = (wanted as usize).min(BATCH_MAX);
+            let lent = recv_pool.lend_receives(conn.recv_work, &mut chain[..room]);
+            let chain = &chain[..lent];
+            let lent = lent as u32;
             if lent == 0 {
                 stats.buffer_stalls += 1;
                 dirty.mark(id.slot());
                 break;
             }
-            let result = fabric.post_recv(conn.link, &chain);
+            let result = fabric.post_recv(conn.link, chain);
             let taken = result.as_ref().map_or_else(|error| error.taken.min(lent), |()| lent);
             conn.recv_posted += taken;
             conn.credits.owe(taken);
             stats.receives_posted += u64::from(taken);
             for wr in &chain[taken as usize..] {
-                recv_pool.free_lent(wr.buf.index(), id);
+                recv_pool.free_lent(wr.wr_id().index(), wr.wr_id());
             }
             result?;
             wanted -= taken;

@@ -22,10 +22,10 @@ impl<'m> Core<'m> {
             self.stats.messages_after_close += 1;
             return self.recv_pool.release(buf);
         };
-        let lease = self.recv_pool.lend(buf, id);
+        let wr_id = conn.recv_work.with_index(buf.index());
+        self.recv_pool.lend(buf, wr_id);
         conn.recv_posted += 1;
         conn.held += 1;
-        let wr_id = conn.recv_work.with_index(lease.index());
         conn.sends.push(self.sends, SendWr { wr_id, len: bytes, imm, ..SendWr::EMPTY });
         self.stats.messages_held += 1;
     }
@@ -40,7 +40,7 @@ impl<C: Control> Engine<'_, C> {
             let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.held > 0) else { return };
             conn.held -= 1;
             let held = conn.sends.pop(core.sends);
-            let Some(buf) = core.recv_pool.reclaim(held.wr_id.index(), id) else { continue };
+            let Some(buf) = core.recv_pool.reclaim(held.wr_id.index(), held.wr_id) else { continue };
             conn.recv_posted -= 1;
             core.dirty.mark(id.slot());
             self.arrived(handler, id, buf, (held.len, held.imm));

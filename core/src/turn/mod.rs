@@ -33,7 +33,7 @@ pub use memory::{Memory, Needs, PoolMemory, SetupError};
 pub use one_sided::{Done, OneSidedError, OneSidedFailure, OneSidedMemory};
 
 use crate::config::Config;
-use crate::fabric::{Batch, Control, Fabric};
+use crate::fabric::{Batch, BufferMap, Control, Fabric};
 use crate::pool::Pool;
 use crate::stats::Stats;
 use crate::time::Instant;
@@ -71,8 +71,11 @@ impl<'m, C: Control> Engine<'m, C> {
     ///
     /// # Errors
     /// A configured value is out of range, or some memory is too short; says which.
-    pub fn new(config: Config, memory: Memory<'m>, control: C, fabric: C::Fabric) -> Result<Self, SetupError> {
-        Ok(Self { core: Core::new(config, memory)?, control, fabric, worked: false, behind: false, releases: 0 })
+    pub fn new(config: Config, memory: Memory<'m>, control: C, mut fabric: C::Fabric) -> Result<Self, SetupError> {
+        let core = Core::new(config, memory)?;
+        let (recv, send) = (core.recv_pool.layout(), core.send_pool.layout());
+        fabric.prepare(&BufferMap { recv, send, inline_bytes_max: core.config.inline_bytes_max });
+        Ok(Self { core, control, fabric, worked: false, behind: false, releases: 0 })
     }
 
     /// One turn. Returns whether there was anything to do. Never blocks.

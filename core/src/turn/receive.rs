@@ -73,7 +73,7 @@ impl<'m, C: Control> Engine<'m, C> {
         if bytes > recv_pool.buffer_bytes() {
             return false;
         }
-        let Some(buf) = recv_pool.reclaim(wr_id.index(), id) else { return false };
+        let Some(buf) = recv_pool.reclaim(wr_id.index(), wr_id) else { return false };
         conn.credits.gain_with_data(credits);
         conn.recv_posted -= 1;
         conn.heard = *now;
@@ -92,8 +92,8 @@ impl<'m, C: Control> Engine<'m, C> {
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         let Core { conns, recv_pool, dirty, stats, .. } = &mut self.core;
         let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.recv_work) else { return };
-        // The buffer counts only if this connection has lent it: a completion is never believed twice.
-        let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), id) else {
+        // The buffer counts only if it is posted for this very receive: a completion is never believed twice.
+        let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), completion.wr_id) else {
             stats.completions_stale += 1;
             return;
         };

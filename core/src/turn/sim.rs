@@ -12,12 +12,12 @@ impl<C: Control> Engine<'_, C> {
     /// has not lent that one.
     pub(crate) fn device_bytes(&mut self, from: Direction, index: u32, link: ConnId) -> Option<&mut [u8]> {
         let conn = self.core.conns.id_at(link.slot())?;
-        self.core.conns.get(conn).filter(|conn| conn.link == link)?;
+        let work = self.core.conns.get(conn).filter(|conn| conn.link == link)?.recv_work;
         let pool = match from {
             Direction::Recv => &mut self.core.recv_pool,
             Direction::Send => &mut self.core.send_pool,
         };
-        pool.lent_bytes(index, conn)
+        pool.lent_bytes(index, work)
     }
 
     /// Of an established connection that counts credits: those it has, and those it owes. By its `link`, as above.

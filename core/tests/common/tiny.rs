@@ -10,7 +10,7 @@ use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::config::{Config, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
 use spinwire_core::fabric::{
-    Action, ActionError, Batch, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus,
+    Action, ActionError, Batch, BufferMap, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr, WcStatus,
 };
 use spinwire_core::id::{ConnId, EndpointId, RequestId, WorkId};
 use spinwire_core::pool::PoolSlot;
@@ -224,6 +224,8 @@ impl TinyFabric {
 }
 
 impl Fabric for TinyFabric {
+    fn prepare(&mut self, _: &BufferMap) {}
+
     fn poll_recv(&mut self, out: &mut Batch) {
         self.answer();
         while let Some(completion) = if out.is_full() { None } else { self.recv_cq.pop() } {
@@ -240,7 +242,7 @@ impl Fabric for TinyFabric {
     }
 
     fn post_recv(&mut self, _: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
-        chain.iter().for_each(|wr| self.recvs.push(wr.wr_id));
+        chain.iter().for_each(|wr| self.recvs.push(wr.wr_id()));
         Ok(())
     }
 

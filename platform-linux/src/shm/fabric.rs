@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::{Config, Sizing};
-use spinwire_core::fabric::{Batch, Fabric, OneSidedWr, PostError, RecvWr, SendWr};
+use spinwire_core::fabric::{Batch, BufferMap, Fabric, OneSidedWr, PostError, RecvWr, SendWr};
 use spinwire_core::id::ConnId;
 
 use super::conn::Offer;
@@ -205,6 +205,10 @@ impl<'m> ShmFabric<'m> {
 }
 
 impl Fabric for ShmFabric<'_> {
+    fn prepare(&mut self, buffers: &BufferMap) {
+        self.local.prepare(buffers);
+    }
+
     #[inline]
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
@@ -275,7 +279,11 @@ impl Fabric for ShmFabric<'_> {
 
     #[inline]
     fn post_recv(&mut self, conn: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
-        self.link(conn).ok_or(NO_LINK)?.post_recv(chain)
+        let Some(Some((id, link))) = self.links.get_mut(conn.slot()) else { return Err(NO_LINK) };
+        if *id != conn {
+            return Err(NO_LINK);
+        }
+        link.post_recv(chain, self.local.buffers())
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::Sizing;
-use spinwire_core::fabric::{Batch, Completion, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, BufferMap, Completion, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 
 use super::conn::Offer;
 use super::exposed::PeerRegion;
@@ -157,9 +157,9 @@ impl Link {
     }
 
     #[inline]
-    pub(super) fn post_recv(&mut self, chain: &[RecvWr]) -> Result<(), PostError> {
+    pub(super) fn post_recv(&mut self, chain: &[RecvWr], buffers: &BufferMap) -> Result<(), PostError> {
         for (taken, wr) in chain.iter().enumerate() {
-            if !self.recvs.post(wr) {
+            if !self.recvs.post(wr, buffers) {
                 return Err(PostError { taken: taken as u32, errno: libc::ENOMEM });
             }
         }
@@ -174,7 +174,7 @@ impl Link {
     ) -> Result<(), PostError> {
         let mut result = Ok(());
         for (taken, wr) in chain.0.iter().chain(chain.1).enumerate() {
-            if let Err(errno) = self.sender.post(wr) {
+            if let Err(errno) = self.sender.post(wr, local.buffers()) {
                 result = Err(PostError { taken: taken as u32, errno });
                 break;
             }

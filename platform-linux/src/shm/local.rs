@@ -3,6 +3,8 @@
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use spinwire_core::fabric::BufferMap;
+
 use crate::mem::Arena;
 use crate::mem::StableMemory;
 
@@ -12,6 +14,7 @@ use crate::mem::StableMemory;
 pub(super) struct LocalMemory<'m> {
     base: NonNull<u8>,
     len: u64,
+    buffers: BufferMap,
     arena: PhantomData<&'m mut [u8]>,
 }
 
@@ -19,10 +22,21 @@ impl<'m> LocalMemory<'m> {
     /// The two halves of using the arena: this for the fabric, the bytes for the buffer pools.
     pub(super) fn split(arena: &'m mut Arena) -> (Self, &'m mut [u8]) {
         let (base, len) = (StableMemory::base(arena), StableMemory::len(arena));
-        let local = LocalMemory { base, len: len as u64, arena: PhantomData };
+        let local = LocalMemory { base, len: len as u64, buffers: BufferMap::default(), arena: PhantomData };
         // SAFETY: mapped and initialised for as long as the arena lives, which is borrowed for 'm; that borrow makes this
         // the only reference. `local` makes none: it is for raw copies into and out of leased buffers.
         (local, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), len) })
+    }
+
+    /// Where the buffers lie in the arena; all at its start, and empty, until that was [told](LocalMemory::prepare).
+    #[inline]
+    pub(super) fn buffers(&self) -> &BufferMap {
+        &self.buffers
+    }
+
+    /// See [`Fabric::prepare`](spinwire_core::fabric::Fabric::prepare).
+    pub(super) fn prepare(&mut self, buffers: &BufferMap) {
+        self.buffers = *buffers;
     }
 
     /// The address of `len` bytes from `offset`, which a lease names: nobody has a reference to them while it is lent.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use spinwire_core::config::Config;
-use spinwire_core::fabric::{Batch, Fabric, RecvWr, SendWr};
+use spinwire_core::fabric::{Batch, BufferMap, Fabric, RecvWr, SendWr};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
 
@@ -76,10 +76,15 @@ impl<'m> Pair<'m> {
         let mut slots = [PoolSlot::default(), PoolSlot::default()];
         let pool = Pool::new(Direction::Recv, memory, 0, (bytes, distance as u32), &mut slots);
         let mut pool = pool.map_err(|_| CallError { call: "buffers", errno: Errno(libc::EINVAL) })?;
-        let mut lend = || pool.take().map(|buf| pool.lend(buf, CONN)).expect("two buffers");
-        let (sent, received) = (lend(), lend());
+        let buffers = BufferMap { recv: pool.layout(), send: pool.layout(), inline_bytes_max: 0 };
+        let mut lend = |kind| {
+            let buf = pool.take().expect("two buffers");
+            pool.lend(buf, WorkId::new(CONN, kind, 0))
+        };
+        let (sent, received) = (lend(WorkKind::Send), lend(WorkKind::Recv));
 
         let mut fabric = ShmFabric::new(local, config, 1, false);
+        fabric.prepare(&buffers);
         fabric.open(CONN).map_err(|error| error.cause())?;
         let mut own = OwnMemory::new(LINES * LINE_BYTES, false).map_err(|error| error.cause)?;
         let (segment, page) = (fabric.take_fd(CONN).ok_or(unfit)?, own.take_fd().ok_or(unfit)?);
@@ -105,10 +110,10 @@ impl<'m> Pair<'m> {
         };
         let offer = Offer { memory: map(segment, geometry.bytes())?, geometry, arena: None };
         fabric.attach(CONN, offer, false)?;
-        let recv = [RecvWr { wr_id: WorkId::new(CONN, WorkKind::Recv, 0), buf: received }];
+        let recv = [RecvWr::new(WorkId::new(CONN, WorkKind::Recv, 0), received)];
         fabric.post_recv(CONN, &recv).map_err(|error| CallError { call: "post", errno: Errno(error.errno) })?;
         let wr_id = WorkId::new(CONN, WorkKind::Send, 0);
-        let send = [SendWr { wr_id, buf: Some(sent), len: bytes, imm: None, signaled: true, inline: false }];
+        let send = [SendWr { wr_id, buf: Some(sent), len: bytes, imm: None, signaled: true }];
         let peer = map(page, LINES * LINE_BYTES)?;
         Ok(Self { own, peer, fabric, send, recv, batch: Batch::new(), _socket: socket })
     }

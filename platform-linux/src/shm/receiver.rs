@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::rc::Rc;
 
-use spinwire_core::fabric::{RecvWr, WcStatus};
+use spinwire_core::fabric::{BufferMap, RecvWr, WcStatus};
 use spinwire_core::id::WorkId;
 
 use super::layout::Geometry;
@@ -243,13 +243,13 @@ impl RecvQueue {
 
     /// Appends one; `false` when the queue is full.
     #[inline]
-    pub(super) fn post(&mut self, wr: &RecvWr) -> bool {
+    pub(super) fn post(&mut self, wr: &RecvWr, buffers: &BufferMap) -> bool {
         if self.posted.wrapping_sub(self.taken) as usize == self.queue.len() {
             return false;
         }
         let mask = self.queue.len() - 1;
         self.queue[self.posted as usize & mask] =
-            Posted { wr_id: wr.wr_id, offset: wr.buf.offset(), room: wr.buf.capacity() };
+            Posted { wr_id: wr.wr_id(), offset: buffers.recv_offset(wr), room: buffers.recv.len };
         self.posted = self.posted.wrapping_add(1);
         true
     }

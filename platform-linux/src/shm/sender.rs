@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, BufferMap, Completion, Outcome, SendWr, WcStatus};
 use spinwire_core::id::WorkId;
 
 use super::hook::{self, Point};
@@ -77,7 +77,7 @@ impl Sender {
 
     /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.
     #[inline]
-    pub(super) fn post(&mut self, wr: &SendWr) -> Result<(), i32> {
+    pub(super) fn post(&mut self, wr: &SendWr, buffers: &BufferMap) -> Result<(), i32> {
         if self.posted.wrapping_sub(self.completed) as usize == self.queue.len() {
             return Err(libc::ENOMEM);
         }
@@ -86,8 +86,8 @@ impl Sender {
         }
         let (offset, len) = match &wr.buf {
             Some(lease) => {
-                assert!(wr.len <= lease.capacity(), "a send is longer than its buffer");
-                (lease.offset(), wr.len)
+                assert!(wr.len <= buffers.capacity(lease), "a send is longer than its buffer");
+                (buffers.offset(lease), wr.len)
             }
             None => (0, 0),
         };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use spinwire_core::config::{Config, Mode, Sizing};
-use spinwire_core::fabric::{Batch, Completion, Fabric, Outcome, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, BufferMap, Completion, Fabric, Outcome, RecvWr, SendWr, WcStatus};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
 
@@ -70,18 +70,19 @@ impl Side {
         let mut pool = Pool::new(Direction::Recv, bytes, 0, (room, stride), &mut slots).unwrap();
         let mut leases = Vec::new();
         while let Some(buf) = pool.take() {
-            leases.push(pool.lend(buf, conn()));
+            leases.push(pool.lend(buf, WorkId::new(conn(), WorkKind::Send, 0)));
         }
-        leases.sort_by_key(spinwire_core::pool::Lease::offset);
+        let buffers = BufferMap { recv: pool.layout(), send: pool.layout(), inline_bytes_max: 0 };
+        leases.sort_by_key(spinwire_core::pool::Lease::index);
         let mut fabric = ShmFabric::new(local, &config(room), links, false);
+        fabric.prepare(&buffers);
         fabric.open(conn()).unwrap();
         (fabric, leases, base)
     }
 }
 
 pub(super) fn recv_chain(leases: Vec<spinwire_core::pool::Lease>) -> Vec<RecvWr> {
-    let work = |(n, buf)| RecvWr { wr_id: WorkId::new(conn(), WorkKind::Recv, n as u32), buf };
-    leases.into_iter().enumerate().map(work).collect()
+    leases.into_iter().map(|buf| RecvWr::new(WorkId::new(conn(), WorkKind::Recv, 0), buf)).collect()
 }
 
 /// Joins two fabrics: each maps the other's segment.
@@ -122,7 +123,7 @@ pub(super) fn done(fabric: &mut ShmFabric<'_>) -> Vec<Completion> {
 
 pub(super) fn send(n: u32, buf: spinwire_core::pool::Lease, len: u32) -> SendWr {
     let wr_id = WorkId::new(conn(), WorkKind::Send, n);
-    SendWr { wr_id, buf: Some(buf), len, imm: Some(n), signaled: true, inline: false }
+    SendWr { wr_id, buf: Some(buf), len, imm: Some(n), signaled: true }
 }
 
 #[test]

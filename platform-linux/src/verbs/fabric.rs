@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use spinwire_core::config::{BATCH_MAX, Sizing};
-use spinwire_core::fabric::{Batch, Completion, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{
+    Batch, BufferMap, Completion, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus,
+};
 use spinwire_core::id::{ConnId, WorkId};
 
 use super::cq::Cq;
@@ -27,6 +29,7 @@ pub struct VerbsFabric<'m> {
     live: u32,
     queues: Queues,
     region: RegionKey<'m>,
+    buffers: BufferMap,
     sends: Chain<ffi::ibv_send_wr>,
     operations: Chain<ffi::ibv_send_wr>,
     recvs: Chain<ffi::ibv_recv_wr>,
@@ -63,9 +66,9 @@ impl<'m> VerbsFabric<'m> {
     /// Puts a fabric together. `slots` is the length of the engine's connection table.
     ///
     /// # Safety
-    /// Whatever is posted on this fabric, then and later: its leases come only from pools over the bytes of the same
-    /// [`Region::split`](super::Region::split) as the key, made with the offsets that their bytes really have there. And
-    /// no pool reclaims one before its completion was polled or its connection's queue pair is destroyed. An
+    /// Whatever is posted on this fabric, then and later: its leases, and the buffers of its receives, come only from pools over
+    /// the bytes of the same [`Region::split`](super::Region::split) as the key, made with the offsets that their bytes really
+    /// have there, and these are the pools that [`Fabric::prepare`] is told of. And no pool reclaims one before its completion was polled or its connection's queue pair is destroyed. An
     /// [`Engine`](spinwire_core::turn::Engine) that owns both pools and the fabric keeps the second.
     pub unsafe fn new(queues: Queues, region: RegionKey<'m>, slots: usize) -> Self {
         let sizing = Sizing::of(queues.depth());
@@ -73,6 +76,7 @@ impl<'m> VerbsFabric<'m> {
             conns: core::iter::repeat_with(|| None).take(slots).collect(),
             live: 0,
             region,
+            buffers: BufferMap::default(),
             sends: Chain::new(sizing.send_slots),
             operations: Chain::new(queues.one_sided()),
             recvs: Chain::new(sizing.recv_posted),
@@ -149,6 +153,10 @@ impl<'m> VerbsFabric<'m> {
 }
 
 impl Fabric for VerbsFabric<'_> {
+    fn prepare(&mut self, buffers: &BufferMap) {
+        self.buffers = *buffers;
+    }
+
     #[inline]
     fn poll_recv(&mut self, out: &mut Batch) {
         let result = poll(&self.queues.recv_cq, &mut self.polled, out, received);
@@ -169,13 +177,9 @@ impl Fabric for VerbsFabric<'_> {
         let qp = self.raw_qp(conn)?;
         for (index, work) in chain.iter().enumerate() {
             let (wr, sge) = self.recvs.entry(index);
-            let len = work.buf.capacity();
-            wr.wr_id = work.wr_id.to_bits();
-            *sge = ffi::ibv_sge {
-                addr: self.region.address(work.buf.offset(), len),
-                length: len,
-                lkey: self.region.lkey(),
-            };
+            let (offset, len) = (self.buffers.recv_offset(work), self.buffers.recv.len);
+            wr.wr_id = work.wr_id().to_bits();
+            *sge = ffi::ibv_sge { addr: self.region.address(offset, len), length: len, lkey: self.region.lkey() };
         }
         // SAFETY: the queue pair is alive, in `conns`, and this thread's; the memory is the region's, lent to the device
         // by the pool until the completion or the end of the queue pair (the leases, by the promise made to `new`).
@@ -194,7 +198,7 @@ impl Fabric for VerbsFabric<'_> {
         let qp = self.raw_qp(conn)?;
         for (index, work) in head.iter().chain(tail).enumerate() {
             let (wr, sge) = self.sends.entry(index);
-            fill_send(&self.region, work, wr, sge);
+            fill_send(&self.region, &self.buffers, work, wr, sge);
         }
         // SAFETY: as for receives; inline payloads are read during the call only, while the leases are borrowed.
         let result = self.sends.post(count, |first| unsafe { ffi::post_send(qp, first) });
@@ -210,7 +214,7 @@ impl Fabric for VerbsFabric<'_> {
         let qp = self.raw_qp(conn)?;
         for (index, work) in chain.iter().enumerate() {
             let (wr, sge) = self.operations.entry(index);
-            one_sided::fill(&self.region, work, wr, sge);
+            one_sided::fill(&self.region, &self.buffers, work, wr, sge);
         }
         // SAFETY: as for sends.
         let result = self.operations.post(chain.len(), |first| unsafe { ffi::post_send(qp, first) });
@@ -239,13 +243,22 @@ fn taken(result: &Result<(), PostError>, count: usize) -> u64 {
 
 /// Writes the fields of a send that vary. The rest stays as [`Chain::new`] left it.
 #[inline]
-fn fill_send(region: &RegionKey<'_>, work: &SendWr, wr: &mut ffi::ibv_send_wr, sge: &mut ffi::ibv_sge) {
+fn fill_send(
+    region: &RegionKey<'_>,
+    buffers: &BufferMap,
+    work: &SendWr,
+    wr: &mut ffi::ibv_send_wr,
+    sge: &mut ffi::ibv_sge,
+) {
     wr.wr_id = work.wr_id.to_bits();
     wr.num_sge = match &work.buf {
         Some(lease) => {
-            assert!(work.len <= lease.capacity(), "a send is longer than its buffer");
-            *sge =
-                ffi::ibv_sge { addr: region.address(lease.offset(), work.len), length: work.len, lkey: region.lkey() };
+            assert!(work.len <= buffers.capacity(lease), "a send is longer than its buffer");
+            *sge = ffi::ibv_sge {
+                addr: region.address(buffers.offset(lease), work.len),
+                length: work.len,
+                lkey: region.lkey(),
+            };
             1
         }
         None => 0,
@@ -257,7 +270,7 @@ fn fill_send(region: &RegionKey<'_>, work: &SendWr, wr: &mut ffi::ibv_send_wr, s
     wr.opcode = opcode;
     wr.imm_data_invalidated_rkey_union.imm_data = imm.to_be();
     let signaled = if work.signaled { ffi::ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
-    let inline = if work.inline { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
+    let inline = if buffers.is_inline(work.len) { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
     wr.send_flags = signaled | inline;
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use spinwire_core::fabric::{OneSidedOp, OneSidedWr};
+use spinwire_core::fabric::{BufferMap, OneSidedOp, OneSidedWr};
 use spinwire_core::remote::{RemoteRegion, Rights};
 
 use super::mr::{Access, Mr, MrError};
@@ -28,10 +28,17 @@ pub(crate) fn expose(pd: &Pd, arena: Arena, bytes: usize, rights: Rights) -> Res
 }
 
 /// Writes the fields of an operation. What a send would set beside them stays zero, as the chain was made.
-pub(super) fn fill(region: &RegionKey<'_>, work: &OneSidedWr, wr: &mut ffi::ibv_send_wr, sge: &mut ffi::ibv_sge) {
+pub(super) fn fill(
+    region: &RegionKey<'_>,
+    buffers: &BufferMap,
+    work: &OneSidedWr,
+    wr: &mut ffi::ibv_send_wr,
+    sge: &mut ffi::ibv_sge,
+) {
     let lease = work.buf.as_ref().expect("an operation that is posted has a buffer");
-    assert!(work.len <= lease.capacity(), "an operation is longer than its buffer");
-    *sge = ffi::ibv_sge { addr: region.address(lease.offset(), work.len), length: work.len, lkey: region.lkey() };
+    assert!(work.len <= buffers.capacity(lease), "an operation is longer than its buffer");
+    *sge =
+        ffi::ibv_sge { addr: region.address(buffers.offset(lease), work.len), length: work.len, lkey: region.lkey() };
     wr.wr_id = work.wr_id.to_bits();
     wr.num_sge = 1;
     let (remote_addr, rkey) = (work.addr, work.key);

@@ -241,7 +241,7 @@ impl<'m> Core<'m> {
         let Some(mut buf) = self.send_pool.take() else { return Err(OneSidedError::WouldBlock) };
         fill(&mut buf[..len as usize]);
         let inline = op == OneSidedOp::Write && len <= self.config.inline_bytes_max;
-        let buf = Some(self.send_pool.lend(buf, id));
+        let buf = Some(self.send_pool.lend(buf, op_work(conn)));
         let wr = OneSidedWr { op, addr, key: region.key(), buf, len, inline, user, ..OneSidedWr::EMPTY };
         queue.push(ring, op_work(conn), wr);
         conn.want(Due::OPERATIONS);

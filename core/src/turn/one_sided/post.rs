@@ -77,7 +77,8 @@ impl<'m, C: Control> Engine<'m, C> {
     #[inline(never)]
     pub(in crate::turn) fn operation_completed<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         let Core { conns, stats, one_sided, send_pool, dirty, .. } = &mut self.core;
-        let Some((id, _)) = Core::owner(conns, stats, completion, op_work) else { return };
+        let Some((id, conn)) = Core::owner(conns, stats, completion, op_work) else { return };
+        let work = op_work(conn);
         let queue = Core::operations_of(one_sided, id.slot());
         let next = queue.filter(|(queue, _)| queue.is_next(completion.wr_id.index()));
         let Some(wr) = next.and_then(|(queue, ring)| queue.pop(ring)) else {
@@ -85,7 +86,7 @@ impl<'m, C: Control> Engine<'m, C> {
             return;
         };
         dirty.mark(id.slot());
-        let buf = wr.buf.as_ref().and_then(|lease| send_pool.reclaim(lease.index(), id));
+        let buf = wr.buf.as_ref().and_then(|lease| send_pool.reclaim(lease.index(), work));
         match completion.outcome {
             Outcome::Done { .. } => self.report_operation(handler, id, &wr, buf, None),
             Outcome::Failed { status, vendor } => {
@@ -102,11 +103,12 @@ impl<'m, C: Control> Engine<'m, C> {
 
     /// The queue pair is destroyed: what the device has not confirmed comes back now, in order.
     pub(in crate::turn) fn fail_operations<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+        let Some(work) = self.core.conns.get(id).map(op_work) else { return };
         loop {
             let Core { one_sided, send_pool, .. } = &mut self.core;
             let oldest = Core::operations_of(one_sided, id.slot()).and_then(|(queue, ring)| queue.pop(ring));
             let Some(wr) = oldest else { return };
-            let buf = wr.buf.as_ref().and_then(|lease| send_pool.reclaim(lease.index(), id));
+            let buf = wr.buf.as_ref().and_then(|lease| send_pool.reclaim(lease.index(), work));
             self.report_operation(handler, id, &wr, buf, Some(OneSidedFailure::Flushed));
         }
     }

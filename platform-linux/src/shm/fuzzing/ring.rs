@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spinwire_core::fabric::{Batch, Fabric, Outcome, RecvWr, SendWr};
+use spinwire_core::fabric::{Batch, BufferMap, Fabric, Outcome, RecvWr, SendWr};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Lease, Pool, PoolSlot};
 
@@ -49,18 +49,19 @@ impl Ring {
         let slots = super::keep([PoolSlot::default(); BUFFERS]);
         let layout = (ROOM as u32, (ROOM + GUARD) as u32);
         let mut pool = Pool::new(Direction::Recv, bytes, 0, layout, slots).expect("the arena has room for them");
-        let owner = id(1);
+        let owner = work(WorkKind::Send, 0);
         let mut leases: Vec<Lease> = std::iter::from_fn(|| pool.take().map(|buf| pool.lend(buf, owner))).collect();
-        leases.sort_by_key(Lease::offset);
+        leases.sort_by_key(Lease::index);
         let mut leases = leases.into_iter();
         let receives = leases.by_ref().take(BUFFERS - 2);
-        let receives = receives.enumerate().map(|(n, buf)| RecvWr { wr_id: work(WorkKind::Recv, n), buf }).collect();
+        let receives = receives.map(|buf| RecvWr::new(work(WorkKind::Recv, 0), buf)).collect();
         let send = |(n, buf)| {
             let wr_id = work(WorkKind::Send, n);
-            SendWr { wr_id, buf: Some(buf), len: [5, ROOM as u32][n], imm: None, signaled: true, inline: false }
+            SendWr { wr_id, buf: Some(buf), len: [5, ROOM as u32][n], imm: None, signaled: true }
         };
         let sends = leases.enumerate().map(send).collect();
-        let fabric = ShmFabric::new(local, &config, 1, false);
+        let mut fabric = ShmFabric::new(local, &config, 1, false);
+        fabric.prepare(&BufferMap { recv: pool.layout(), send: pool.layout(), inline_bytes_max: 0 });
         Ring { fabric, geometry: Geometry::of(&config), receives, sends, buffers, generation: 0 }
     }
 

@@ -14,10 +14,10 @@ use rig::*;
 #[test]
 fn both_halves_of_a_ring_go_out_as_one_chain_with_one_doorbell() {
     let mut rig = Rig::new();
-    let mut head = [rig.send(0, b"a", true), rig.send(1, b"bc", false)];
+    let mut head = [rig.send(0, b"a"), rig.send(1, b"bc")];
     head[0].imm = Some(0x0102_0304);
     head[1].signaled = true;
-    let tail = [rig.send(2, b"", false)];
+    let tail = [rig.send(2, b"")];
     rig.fabric.post_send(conn(1), (&head, &tail)).unwrap();
     let (signaled, inline) = (ibv_send_flags::IBV_SEND_SIGNALED.0, ibv_send_flags::IBV_SEND_INLINE.0);
     let expected = |work: &SendWr, opcode, flags, imm, payload: &[u8]| Sent {
@@ -43,10 +43,10 @@ fn both_halves_of_a_ring_go_out_as_one_chain_with_one_doorbell() {
 #[test]
 fn fields_of_an_earlier_post_do_not_shine_through() {
     let mut rig = Rig::new();
-    let mut first = rig.send(0, b"payload", true);
+    let mut first = rig.send(0, b"payload");
     (first.imm, first.signaled) = (Some(u32::MAX), true);
     rig.fabric.post_send(conn(1), (&[first], &[])).unwrap();
-    let second = rig.send(1, b"", false);
+    let second = rig.send(1, b"");
     rig.fabric.post_send(conn(1), (&[second], &[])).unwrap();
     let sent = &rig.provider().sent[1];
     assert_eq!((sent.opcode, sent.flags, sent.imm, sent.payload.len()), (2, 0, 0, 0));
@@ -59,9 +59,9 @@ fn every_way_of_refusing_a_post_is_understood() {
             let mut rig = Rig::new();
             rig.provider().refuse_after = Some((limit, says));
             let error = Err(PostError { taken: limit as u32, errno: libc::ENOMEM });
-            let sends = [rig.send(0, b"x", false), rig.send(1, b"y", false), rig.send(2, b"z", false)];
+            let sends = [rig.send(0, b"x"), rig.send(1, b"y"), rig.send(2, b"z")];
             assert_eq!(rig.fabric.post_send(conn(1), (&sends[..1], &sends[1..])), error);
-            let recvs = [rig.recv(0), rig.recv(1), rig.recv(2)];
+            let recvs = [rig.recv(), rig.recv(), rig.recv()];
             assert_eq!(rig.fabric.post_recv(conn(1), &recvs), error);
             let counters = rig.fabric.counters();
             assert_eq!((counters.sends, counters.recvs), (limit as u64, limit as u64), "only what was taken counts");
@@ -76,10 +76,12 @@ fn every_way_of_refusing_a_post_is_understood() {
 #[test]
 fn receives_name_their_whole_buffers() {
     let mut rig = Rig::new();
-    let recvs = [rig.recv(7), rig.recv(8)];
+    let recvs = [rig.recv(), rig.recv()];
     rig.fabric.post_recv(conn(1), &recvs).unwrap();
     let base = rig.memory as u64;
-    let wanted: Vec<_> = recvs.iter().map(|r| (r.wr_id.to_bits(), base + r.buf.offset(), BUFFER, LKEY)).collect();
+    let address = |index: u32| base + u64::from(index * BUFFER);
+    let wanted: Vec<_> =
+        recvs.iter().map(|r| (r.wr_id().to_bits(), address(r.wr_id().index()), BUFFER, LKEY)).collect();
     assert_eq!(rig.provider().received, wanted);
     assert_eq!((rig.provider().calls, rig.fabric.counters().recv_chains), (1, 1));
 }
@@ -87,7 +89,7 @@ fn receives_name_their_whole_buffers() {
 #[test]
 fn another_life_of_the_slot_cannot_be_posted_on() {
     let mut rig = Rig::new();
-    let recvs = [rig.recv(0)];
+    let recvs = [rig.recv()];
     let gone = Err(PostError { taken: 0, errno: libc::ENOTCONN });
     assert_eq!(rig.fabric.post_recv(conn(2), &recvs), gone);
     assert_eq!(
@@ -119,17 +121,20 @@ fn memory_outside_the_region_is_never_given_to_the_device() {
     let slots = vec![PoolSlot::default(); 1].leak();
     let mut elsewhere = Pool::new(Direction::Recv, memory, 1 << 40, (64, 64), slots).unwrap();
     let buf = elsewhere.take().unwrap();
-    let buf = elsewhere.lend(buf, conn(1));
-    let _ = rig.fabric.post_recv(conn(1), &[RecvWr { wr_id: WorkId::new(conn(1), WorkKind::Recv, 0), buf }]);
+    let work = WorkId::new(conn(1), WorkKind::Recv, 0);
+    let buf = elsewhere.lend(buf, work);
+    rig.prepare(elsewhere.layout(), 0);
+    let _ = rig.fabric.post_recv(conn(1), &[RecvWr::new(work, buf)]);
 }
 
 #[test]
 fn an_inline_payload_is_taken_during_the_post() {
     let mut rig = Rig::new();
-    let work = rig.send(0, b"before", true);
+    rig.prepare(rig.pool.layout(), 6);
+    let work = rig.send(0, b"before");
     let index = work.buf.as_ref().unwrap().index();
     rig.fabric.post_send(conn(1), (&[work], &[])).unwrap();
-    let mut buf = rig.pool.reclaim(index, conn(1)).unwrap();
+    let mut buf = rig.pool.reclaim(index, WorkId::new(conn(1), WorkKind::Send, 0)).unwrap();
     buf.fill(0xee);
     assert_eq!(rig.provider().sent[0].payload, b"before");
     rig.pool.release(buf);

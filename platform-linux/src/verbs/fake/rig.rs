@@ -4,9 +4,9 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
-use spinwire_core::fabric::{RecvWr, SendWr};
+use spinwire_core::fabric::{BufferMap, Fabric, RecvWr, SendWr};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
-use spinwire_core::pool::{Direction, Pool, PoolSlot};
+use spinwire_core::pool::{Direction, Layout, Pool, PoolSlot};
 
 use crate::sys::rdmacm::{Id, rdma_cm_id};
 use crate::sys::verbs::{ibv_context, ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc};
@@ -172,11 +172,19 @@ impl Rig {
         // SAFETY: stands for a region's key, which makes no reference: the pool has the only one.
         let key = RegionKey::from_fake(unsafe { core::slice::from_raw_parts_mut(base, memory.len()) }, LKEY);
         let slots = vec![PoolSlot::default(); 16].leak();
-        let pool = Pool::new(Direction::Send, memory, 0, (BUFFER, BUFFER), slots).unwrap();
+        let pool = Pool::new(Direction::Recv, memory, 0, (BUFFER, BUFFER), slots).unwrap();
         // SAFETY: `pool` is over the region's bytes from offset 0; what else is posted is refused. No device writes.
         let mut fabric = unsafe { VerbsFabric::new(Queues::from_fake(pd, cq.clone(), cq, 4, 2), key, 4) };
         fabric.open_fake(conn(1), qp);
-        Rig { provider, fabric: ManuallyDrop::new(fabric), pool, memory: base as usize }
+        let mut rig = Rig { provider, fabric: ManuallyDrop::new(fabric), pool, memory: base as usize };
+        // Of two sends of one and two bytes the first is copied.
+        rig.prepare(rig.pool.layout(), 1);
+        rig
+    }
+
+    /// Tells the fabric where the buffers are, and how long a payload is copied.
+    pub(super) fn prepare(&mut self, layout: Layout, inline_bytes_max: u32) {
+        self.fabric.prepare(&BufferMap { recv: layout, send: layout, inline_bytes_max });
     }
 
     pub(super) fn provider(&mut self) -> &mut Provider {
@@ -185,19 +193,20 @@ impl Rig {
     }
 
     /// A send of `payload`, which may be empty: then without a buffer.
-    pub(super) fn send(&mut self, index: u32, payload: &[u8], inline: bool) -> SendWr {
+    pub(super) fn send(&mut self, index: u32, payload: &[u8]) -> SendWr {
         let buf = (!payload.is_empty()).then(|| {
             let mut buf = self.pool.take().unwrap();
             buf[..payload.len()].copy_from_slice(payload);
-            self.pool.lend(buf, conn(1))
+            self.pool.lend(buf, WorkId::new(conn(1), WorkKind::Send, 0))
         });
         let wr_id = WorkId::new(conn(1), WorkKind::Send, index);
-        SendWr { wr_id, buf, len: payload.len() as u32, imm: None, signaled: false, inline }
+        SendWr { wr_id, buf, len: payload.len() as u32, imm: None, signaled: false }
     }
 
-    pub(super) fn recv(&mut self, index: u32) -> RecvWr {
+    pub(super) fn recv(&mut self) -> RecvWr {
         let buf = self.pool.take().unwrap();
-        RecvWr { wr_id: WorkId::new(conn(1), WorkKind::Recv, index), buf: self.pool.lend(buf, conn(1)) }
+        let work = WorkId::new(conn(1), WorkKind::Recv, buf.index());
+        RecvWr::new(work, self.pool.lend(buf, work))
     }
 }
 
