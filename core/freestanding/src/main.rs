@@ -11,6 +11,7 @@ mod tiny;
 
 use spinwire_core::cm::table::{Input, State, next};
 use spinwire_core::conn::{self, Table};
+use spinwire_core::id::{WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
 use spinwire_core::ring::{Header, PopError, PushError, batch, latency};
 
