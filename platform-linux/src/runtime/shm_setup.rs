@@ -16,7 +16,8 @@ use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
 use crate::mem::{Arena, ExposedRegion, PageKind};
 use crate::readiness::Readiness;
 use crate::shm::{
-    self, ControlError, ListenError, Name, OwnRegion, REGIONS_MAX, ShareError, ShmControl, ShmControlOptions, Users,
+    self, Closer, ControlError, ListenError, Name, OwnRegion, REGIONS_MAX, ShareError, ShmControl, ShmControlOptions,
+    Users,
 };
 use crate::sys::os::CallError;
 
@@ -30,7 +31,8 @@ pub struct ShmSetup {
     tables: Tables,
     arena: Arena,
     exposed: Vec<Rc<OwnRegion>>,
-    started: bool,
+    /// Until the start.
+    closer: Option<Closer>,
 }
 
 /// Which side of connections a core is on.
@@ -99,6 +101,8 @@ impl ShmSetup {
     /// # Errors
     /// See [`ShmSetupError`].
     pub fn new(options: &Options, role: ShmRole) -> Result<Self, ShmSetupError> {
+        // Before the pin: it is not to run on this core.
+        let closer = Some(Closer::new()?);
         let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
         let config = options.config()?;
         let (needs, operations) = needs_of(&config, options);
@@ -110,17 +114,7 @@ impl ShmSetup {
         let arena = allocate(&config, options, &needs, cpu.node, lends)?;
         segment.lends_buffers = shm::may_be_lent(&arena).is_some();
         let tables = Tables::new(&needs, operations);
-        Ok(Self {
-            options: options.clone(),
-            role,
-            config,
-            cpu,
-            segment,
-            tables,
-            arena,
-            exposed: Vec::new(),
-            started: false,
-        })
+        Ok(Self { options: options.clone(), role, config, cpu, segment, tables, arena, exposed: Vec::new(), closer })
     }
 
     /// Makes `bytes` of zeroes that the peers of all connections may use as `rights` say: at most [`REGIONS_MAX`] regions,
@@ -130,7 +124,7 @@ impl ShmSetup {
     /// # Errors
     /// See [`ExposeError`].
     pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
-        ExposeError::check(bytes, self.exposed.len(), REGIONS_MAX, self.started)?;
+        ExposeError::check(bytes, self.exposed.len(), REGIONS_MAX, self.closer.is_none())?;
         let hugepages = self.options.pages.kinds().contains(&PageKind::TwoMib);
         let stop = &self.options.stop;
         let made = shm::expose(self.exposed.len(), bytes, rights, hugepages, stop);
@@ -147,16 +141,14 @@ impl ShmSetup {
     /// # Errors
     /// See [`ShmSetupError`]. A core is started once.
     pub fn start(&mut self) -> Result<Reactor<'_, ShmControl<'_>>, ShmSetupError> {
-        if std::mem::replace(&mut self.started, true) {
-            return Err(ShmSetupError::Started);
-        }
+        let closer = self.closer.take().ok_or(ShmSetupError::Started)?;
         let (ShmRole::Listen(_, users) | ShmRole::Connect(_, users)) = &self.role;
         let control_options = ShmControlOptions {
             readiness: self.options.readiness.wish(),
             users: users.clone(),
             silence: self.options.silence,
         };
-        let mut control = ShmControl::new(self.options.connections as usize, control_options)?;
+        let mut control = ShmControl::with_closer(self.options.connections as usize, control_options, closer)?;
         let readiness = control.readiness();
         if self.options.readiness == ReadinessWish::IoUring && readiness != Readiness::IoUring {
             return Err(ShmSetupError::Readiness(readiness));

@@ -13,7 +13,7 @@ use spinwire_core::id::{ConnId, EndpointId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
 use super::arenas::PeerArenas;
-use super::closer::Closer;
+use super::closer::{Closer, Whose};
 use super::conn::{Conn, Incoming, Request, Stage};
 use super::dropped::{DropReason, Dropped};
 use super::exposed::{self, OwnRegion, REGIONS_MAX};
@@ -75,6 +75,11 @@ impl ShmControl<'_> {
     /// # Errors
     /// The kernel gives no epoll set, no shared page or no watch on the set.
     pub fn new(slots: usize, options: ShmControlOptions) -> Result<Self, ControlError> {
+        Self::with_closer(slots, options, Closer::new()?)
+    }
+
+    /// The same with threads that were started before the calling thread was pinned.
+    pub(crate) fn with_closer(slots: usize, options: ShmControlOptions, closer: Closer) -> Result<Self, ControlError> {
         let poller = Poller::new()?;
         let mut watch = Watch::new(options.readiness);
         watch.add(poller.as_fd())?;
@@ -95,7 +100,7 @@ impl ShmControl<'_> {
             pulse: Pulse::new()?,
             arena: None,
             peer_arenas: PeerArenas::default(),
-            closer: Closer::new()?,
+            closer,
             exposed: Vec::new(),
             next_tick: Instant::ZERO,
             next_look: Instant::ZERO,
@@ -341,6 +346,7 @@ impl<'m> Control for ShmControl<'m> {
     fn reject(&mut self, request: RequestId, data: &[u8]) {
         if let Some(incoming) = self.take_incoming(request.0) {
             self.refuse(&incoming.socket, REFUSED_BY_PROGRAM, private_data(data));
+            self.part_with(incoming.socket, Whose::Peers);
         }
     }
 }

@@ -5,6 +5,7 @@ use spinwire_core::cm::hello::Refusal;
 use spinwire_core::id::{ConnId, ListenerId, RequestId};
 use spinwire_core::time::{Instant, Nanos};
 
+use super::closer::{FULL, Whose};
 use super::conn::{Conn, Incoming, Stage};
 use super::control::{REFUSED_BY_PROGRAM, ShmControl};
 use super::dropped::DropReason;
@@ -24,7 +25,7 @@ impl ShmControl<'_> {
     pub(super) fn on_listener(&mut self, number: u32) {
         for _ in 0..ACCEPTS_PER_DRAIN {
             let Some(listener) = self.listeners.get(number as usize) else { return };
-            let accepted = listener.socket.accept();
+            let accepted = if self.closer.is_full(self.conns.len()) { Err(FULL) } else { listener.socket.accept() };
             let admitted = match accepted {
                 Ok(Some(socket)) => self.admit(socket, number),
                 Ok(None) => return,
@@ -47,18 +48,21 @@ impl ShmControl<'_> {
             self.note_dropped(peer, DropReason::Refused(refusal));
             self.refuse(&socket, REFUSED_BY_PROGRAM, refusal.encode().iter().copied().collect());
             // With it goes what it sent, whatever that is.
-            self.closer.close(socket.into_fd());
+            self.part_with(socket, Whose::Strangers);
             return Ok(());
         }
         let Some(place) = self.incoming.iter().position(Option::is_none) else {
             self.note_dropped(peer, DropReason::Crowded(self.waiting_clients));
             self.refuse(&socket, NO_RESOURCES, PrivateData::new());
-            self.closer.close(socket.into_fd());
+            self.part_with(socket, Whose::Peers);
             return Ok(());
         };
         self.last_serial = self.last_serial.wrapping_add(1);
         let serial = self.last_serial;
-        self.poller.add(&socket, Token::Incoming(place as u16, serial).pack())?;
+        if let Err(error) = self.poller.add(&socket, Token::Incoming(place as u16, serial).pack()) {
+            self.part_with(socket, Whose::Peers);
+            return Err(error);
+        }
         let deadline = self.now + REQUEST_LIMIT;
         self.incoming[place] =
             Some(Incoming { socket, serial, listener, peer, deadline, regions: Vec::new(), offer: None });
@@ -112,8 +116,7 @@ impl ShmControl<'_> {
             if let Some((code, data)) = answer_to(why) {
                 self.refuse(&incoming.socket, code, data);
             }
-            self.poller.remove(&incoming.socket);
-            self.closer.close(incoming.socket.into_fd());
+            self.part_with(incoming.socket, Whose::Peers);
         }
     }
 
@@ -136,8 +139,10 @@ impl ShmControl<'_> {
     pub(super) fn adopt(&mut self, id: ConnId, number: u32) -> Result<(), CallError> {
         let gone = CallError { call: "accept4", errno: Errno(libc::ECONNABORTED) };
         let Incoming { socket, peer, offer, regions, .. } = self.take_incoming(number).ok_or(gone)?;
-        let (offer, pulse) = offer.ok_or(gone)?;
-        self.poller.rename(&socket, Token::of(id).pack()).map_err(|_| gone)?;
+        let (Some((offer, pulse)), Ok(())) = (offer, self.poller.rename(&socket, Token::of(id).pack())) else {
+            self.part_with(socket, Whose::Peers);
+            return Err(gone);
+        };
         let (offer, pulse) = (Some(offer), Some(pulse));
         self.place(Conn { id, socket, stage: Stage::Adopted, peer: Some(peer), offer, pulse, regions })
     }

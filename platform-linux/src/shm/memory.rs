@@ -130,8 +130,8 @@ impl PeerMemory {
 
     fn map_as(fd: OwnedFd, bytes: usize, needed: libc::c_int, populate_max: usize) -> Result<Self, AttachError> {
         let raw = fd.as_raw_fd();
-        let stat = stat(&fd)?;
-        // SAFETY: a call on our own descriptor that touches no memory.
+        // SAFETY: a call on our own descriptor that touches no memory, and asks no file system: what has no seals is not
+        // looked at further, for a file's server may not answer.
         let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
         if seals < 0 || seals & needed != needed {
             return Err(AttachError::Unfit(match needed {
@@ -139,6 +139,7 @@ impl PeerMemory {
                 _ => "is no memfd sealed against shrinking and growing",
             }));
         }
+        let stat = stat(&fd)?;
         let (len, page) = (stat.st_size, stat.st_blksize);
         if needed == memfd::SIZE_SEALS && page != PageKind::Small.page_bytes() as i64 {
             return Err(AttachError::Unfit("can be changed and is not on small pages"));

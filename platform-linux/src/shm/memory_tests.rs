@@ -1,5 +1,6 @@
 //! What may be mapped, and what its maker can no longer do with it.
 
+use super::closer::Closer;
 use super::memory::{OwnMemory, PeerMemory};
 use crate::mem::PageKind;
 
@@ -57,4 +58,43 @@ fn pages_of_2_mib_are_used_where_they_can_be_had_and_else_small_ones() {
     assert_eq!(memory.len(), 2 << 20);
     let too_many = (pool as usize + 8) * (2 << 20);
     assert_eq!(OwnMemory::new(too_many, true).unwrap().kind(), PageKind::Small);
+}
+
+/// Of whatever kind: none is read, waited for or asked its size.
+#[test]
+fn descriptors_of_other_kinds_are_refused_at_once() {
+    use std::fs::{File, OpenOptions};
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = std::env::temp_dir().join(format!("spinwire-fifo-{}", std::process::id()));
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a C string; fresh descriptors of our own.
+    let (event, epoll) = unsafe {
+        assert_eq!(libc::mkfifo(name.as_ptr(), 0o600), 0);
+        (OwnedFd::from_raw_fd(libc::eventfd(0, 0)), OwnedFd::from_raw_fd(libc::epoll_create1(0)))
+    };
+    // For reading and writing: it would be waited for a writer.
+    let fifo = File::options().read(true).write(true).open(&path).unwrap();
+    let on_path = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (pipe, _write) = std::io::pipe().unwrap();
+    let kinds: [(&str, OwnedFd); 8] = [
+        ("a pipe", pipe.into()),
+        ("a fifo", fifo.into()),
+        ("a path", on_path.into()),
+        ("an event", event),
+        ("an epoll set", epoll),
+        ("a terminal multiplexer", File::open("/dev/ptmx").unwrap().into()),
+        ("a directory", File::open("/").unwrap().into()),
+        ("a socket", std::os::unix::net::UnixDatagram::unbound().unwrap().into()),
+    ];
+    let closer = Closer::new().unwrap();
+    for (kind, fd) in kinds {
+        let begun = std::time::Instant::now();
+        let error = PeerMemory::map(fd.try_clone().unwrap(), 8_192).err().unwrap_or_else(|| panic!("{kind} is mapped"));
+        assert!(error.to_string().contains("memfd"), "{kind}: {error}");
+        assert!(closer.memfds(vec![fd]).is_err(), "{kind}");
+        assert!(begun.elapsed().as_millis() < 500, "{kind}: {:?}", begun.elapsed());
+    }
+    closer.settle();
 }

@@ -80,6 +80,8 @@ mod watch;
 mod wire;
 
 #[cfg(test)]
+mod closing_tests;
+#[cfg(test)]
 mod exposed_tests;
 #[cfg(test)]
 mod hostile_tests;
@@ -95,6 +97,7 @@ mod tests;
 mod watch_tests;
 
 pub(crate) use arenas::may_be_lent;
+pub(crate) use closer::Closer;
 pub use control::ShmControl;
 pub use dropped::{DropReason, Dropped};
 pub(crate) use engine::{engine_on, probe_segment};

@@ -4,11 +4,13 @@ use spinwire_core::cm::event::CmEventKind;
 use spinwire_core::id::ConnId;
 use spinwire_core::time::{Instant, Nanos};
 
+use super::closer::Whose;
 use super::conn::Stage;
 use super::control::{REFUSED_BY_PROGRAM, ShmControl, TICK};
 use super::dropped::DropReason;
 use super::handshake::NO_RESOURCES;
 use super::incoming::REQUEST_LIMIT;
+use super::socket::Socket;
 
 /// Between two looks at the peers' pulses.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -42,6 +44,7 @@ impl ShmControl<'_> {
             {
                 self.note_dropped(incoming.peer, DropReason::Silent(REQUEST_LIMIT));
                 self.refuse(&incoming.socket, REFUSED_BY_PROGRAM, Default::default());
+                self.part_with(incoming.socket, Whose::Peers);
             }
         }
     }
@@ -87,5 +90,14 @@ impl ShmControl<'_> {
             Stage::Adopted => self.refuse(&conn.socket, NO_RESOURCES, Default::default()),
             _ => {}
         }
+        self.part_with(conn.socket, Whose::Peers);
+    }
+
+    /// Ends the connection of `socket` now, and has it closed some time: its peer may have sent what takes long to close.
+    pub(super) fn part_with(&mut self, socket: Socket, whose: Whose) {
+        // One that was never connected has nothing to end.
+        let _ = socket.shutdown();
+        self.poller.remove(&socket);
+        self.closer.close(socket.into_fd(), whose);
     }
 }

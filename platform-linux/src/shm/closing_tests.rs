@@ -1,0 +1,107 @@
+//! What a client passes and what it does not wait for holds up no loop, and lets nobody run out of descriptors.
+
+use core::time::Duration as Wait;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant as Clock};
+
+use spinwire_core::cm::event::{CmEvent, PrivateData, Target};
+use spinwire_core::fabric::{Action, Control};
+use spinwire_core::id::{ConnId, RequestId};
+use spinwire_core::time::Instant;
+
+use super::closer::tests::lingering;
+use super::closer::{WAITING_MAX, Whose};
+use super::control::ShmControl;
+use super::fabric::ShmFabric;
+use super::layout::Geometry;
+use super::local::LocalMemory;
+use super::memory::OwnMemory;
+use super::name::Name;
+use super::options::ShmControlOptions;
+use super::pulse::Pulse;
+use super::socket::Socket;
+use super::tests::{config, conn};
+use super::wire::{Packet, Terms};
+use crate::mem::{Arena, ArenaConfig};
+use crate::readiness::Wish;
+
+struct Server<'m> {
+    control: ShmControl<'m>,
+    name: Name,
+    begun: Clock,
+}
+
+impl Server<'_> {
+    fn new(what: &str) -> Self {
+        let name: Name = format!("shm://closing-{}-{what}", std::process::id()).parse().unwrap();
+        let options = ShmControlOptions { readiness: Wish::Timed(Wait::ZERO), ..ShmControlOptions::default() };
+        let mut control = ShmControl::new(1, options).unwrap();
+        control.listen(&name).unwrap();
+        Server { control, name, begun: Clock::now() }
+    }
+
+    fn client(&self) -> Socket {
+        let socket = Socket::new().unwrap();
+        socket.connect(&self.name).unwrap();
+        socket
+    }
+
+    /// Looks a few times, and gives the last event.
+    fn turn(&mut self) -> Option<CmEvent> {
+        (0..8).filter_map(|_| self.control.poll_event(self.now())).last()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(1 + self.begun.elapsed().as_nanos() as u64)
+    }
+}
+
+#[test]
+fn what_a_client_sent_unasked_is_not_closed_by_the_loop() {
+    let mut arena = Arena::allocate(&ArenaConfig { bytes: 1 << 16, ..ArenaConfig::default() }).unwrap();
+    let mut server = Server::new("unread");
+    let mut fabric = ShmFabric::new(LocalMemory::split(&mut arena).0, &config(200), 1, false);
+    let client = server.client();
+    let geometry = Geometry::of(&config(200));
+    let memory = OwnMemory::new(geometry.bytes(), false).unwrap().take_fd().unwrap();
+    let pulse = Pulse::new().unwrap();
+    let request = Packet::Request(Terms { geometry, arena_bytes: 0 }, PrivateData::new()).encode();
+    client.send_any(&request, &[memory.as_raw_fd(), pulse.fd().as_raw_fd()]).unwrap();
+    let event = server.turn().expect("a request");
+    let Target::Request(_, RequestId(number)) = event.target else { panic!("{event:?}") };
+    // Behind the request, which is all that is read before the answer.
+    let (linger, _unread): (OwnedFd, _) = lingering(3);
+    client.send_any(b"and this", &[linger.as_raw_fd()]).unwrap();
+    drop((linger, client));
+    let id: ConnId = conn();
+    let begun = Clock::now();
+    for action in [Action::Adopt(RequestId(number)), Action::CreateQp, Action::DestroyQp, Action::DestroyId] {
+        server.control.perform(&mut fabric, id, action).unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    server.control.closer.settle();
+    assert!(begun.elapsed() > Duration::from_secs(2), "it did linger: {:?}", begun.elapsed());
+}
+
+#[test]
+fn nobody_is_let_in_while_too_much_waits_to_be_closed_and_then_all_are() {
+    let mut server = Server::new("full");
+    let (linger, _unread) = lingering(1);
+    server.control.closer.close(linger, Whose::Strangers);
+    for _ in 1..WAITING_MAX {
+        server.control.closer.close(File::open("/dev/null").unwrap().into(), Whose::Strangers);
+    }
+    let begun = Clock::now();
+    let _clients = [server.client(), server.client()];
+    while begun.elapsed() < Duration::from_millis(300) {
+        server.turn();
+        assert_eq!(server.control.waiting_clients, 0, "after {:?}", begun.elapsed());
+    }
+    let failure = server.control.last_failure().expect("it is noted").to_string();
+    assert!(failure.contains("take long to close"), "{failure}");
+    while server.control.waiting_clients < 2 {
+        server.turn();
+        assert!(begun.elapsed() < Duration::from_secs(5), "they are still not let in");
+    }
+}
