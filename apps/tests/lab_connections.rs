@@ -53,3 +53,9 @@ fn a_signal_stops_the_server_which_says_goodbye() {
 fn a_server_that_does_not_answer_is_given_up() {
     both::a_server_that_does_not_answer_is_given_up(Fabric::Rdma);
 }
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn an_answer_in_place_is_no_longer_than_its_message() {
+    both::an_answer_in_place_is_no_longer_than_its_message(Fabric::Rdma);
+}

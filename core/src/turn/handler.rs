@@ -106,8 +106,9 @@ pub trait Handler {
 pub enum Answer {
     /// Nothing: the buffer is posted again.
     None,
-    /// The first so many bytes of the buffer go back to the sender, without a copy. Never refused: there is a send
-    /// slot for each receive buffer. A length beyond the buffer's, or beyond what the peer takes, is cut to it.
+    /// The first so many bytes of the message go back to the sender, without a copy. Never refused: there is a send slot for
+    /// each receive buffer. A length beyond the message's is cut to it, for what is behind it in the buffer is of an
+    /// earlier message, maybe of another peer; and one beyond what the peer takes ([`Cx::message_bytes_max`]) to that.
     ///
     /// The buffer is not posted again before the answer is sent, so an application that answers in place and also asks
     /// should keep at most the configured depth of its own requests unanswered. Two sides without such a limit can fill

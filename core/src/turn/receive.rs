@@ -137,7 +137,8 @@ impl<'m, C: Control> Engine<'m, C> {
         let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
         match answer {
             Answer::None => self.core.recv_pool.release(buf),
-            Answer::InPlace(len) => self.core.queue_answer(id, buf, len),
+            // What lies behind the message is of an earlier one, and maybe not of this peer.
+            Answer::InPlace(len) => self.core.queue_answer(id, buf, len.min(bytes)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::id::ConnId;
-use spinwire_core::turn::{Cx, Verdict};
+use spinwire_core::turn::{Answer, Cx, Verdict};
 
 use super::common::PATIENCE;
 use super::common::fabric::Fabric;
@@ -75,6 +75,25 @@ pub fn both_may_close_at_once_and_each_is_told_once(on: Fabric) {
         let went_well = |events: &[Event]| matches!(events, [Event::Open, end] if is_end(end));
         assert!(seen.visits.iter().all(|(_, events)| went_well(events)), "{seen:?}");
     }
+}
+
+pub fn an_answer_in_place_is_no_longer_than_its_message(on: Fabric) {
+    // What is behind the message in its buffer is another one's.
+    let server = Rules { answer: Answer::InPlace(300), ..Rules::default() };
+    let client = Rules {
+        open: |cx, conn| {
+            cx.send(conn, &[1; 300]).unwrap();
+            cx.send(conn, &[2; 5]).unwrap();
+        },
+        message: |cx, conn, byte| {
+            if byte == 2 {
+                cx.close(conn)
+            }
+        },
+        ..Rules::default()
+    };
+    let (_, asked) = meet(on, server, client, 1);
+    assert_eq!(asked.lengths, [300, 5]);
 }
 
 pub fn a_signal_stops_the_server_which_says_goodbye(on: Fabric) {

@@ -38,11 +38,12 @@ pub struct Rules {
     pub request: fn() -> Verdict,
     pub open: fn(&mut Cx<'_, '_>, ConnId),
     pub message: fn(&mut Cx<'_, '_>, ConnId, u8),
+    pub answer: Answer,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { request: || Verdict::Accept, open: |_, _| {}, message: |_, _, _| {} }
+        Self { request: || Verdict::Accept, open: |_, _| {}, message: |_, _, _| {}, answer: Answer::None }
     }
 }
 
@@ -52,6 +53,8 @@ pub struct Seen {
     pub requests: Vec<Event>,
     /// Of each connection, in the order in which they began.
     pub visits: Vec<(ConnId, Vec<Event>)>,
+    /// Of all messages.
+    pub lengths: Vec<usize>,
 }
 
 impl Seen {
@@ -108,8 +111,9 @@ impl Handler for Side {
 
     fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
         self.seen.note(conn, Event::Message(message[0]));
+        self.seen.lengths.push(message.len());
         (self.rules.message)(cx, conn, message[0]);
-        Answer::None
+        self.rules.answer
     }
 
     fn on_close(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
