@@ -105,10 +105,11 @@ impl<T> Memory for Local<'_, Slot<T>> {
         // SAFETY: all slots are the caller's, and the two parts are as long together as `items`.
         unsafe {
             let (first, second) = self.slices(number, items.len());
-            Slot::write_all(first, items.get_unchecked(..first.len()));
-            if !second.is_empty() {
-                Slot::write_all(second, items.get_unchecked(first.len()..));
+            if second.is_empty() {
+                return Slot::write_all(first, items);
             }
+            Slot::write_all(first, items.get_unchecked(..first.len()));
+            Slot::write_all(second, items.get_unchecked(first.len()..));
         }
     }
 
@@ -120,10 +121,11 @@ impl<T> Memory for Local<'_, Slot<T>> {
         // SAFETY: as in `write_all`; all slots are full, and taken once.
         unsafe {
             let (first, second) = self.slices(number, items.len());
-            Slot::take_all(first, items.get_unchecked_mut(..first.len()));
-            if !second.is_empty() {
-                Slot::take_all(second, items.get_unchecked_mut(first.len()..));
+            if second.is_empty() {
+                return Slot::take_all(first, items);
             }
+            Slot::take_all(first, items.get_unchecked_mut(..first.len()));
+            Slot::take_all(second, items.get_unchecked_mut(first.len()..));
         }
     }
 
