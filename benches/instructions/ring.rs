@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use spinwire_core::ring::{Header, batch, latency};
+use spinwire_core::ring::{Header, Lanes, batch, latency};
 use spinwire_core::sync::CacheLine;
 
 const CAPACITY: usize = 1_024;
@@ -32,4 +32,21 @@ pub fn batch(iterations: u64) {
         assert!(consumer.pop_slice(black_box(&mut out)) == 32);
     }
     assert_eq!(out, items);
+}
+
+/// One item pushed by each of two producers, and a poll that takes both.
+#[inline(never)]
+pub fn lanes(iterations: u64) {
+    let (mut header_a, mut slots_a) = (Header::new(), CacheLine([const { latency::Slot::new() }; CAPACITY]));
+    let (mut header_b, mut slots_b) = (Header::new(), CacheLine([const { latency::Slot::new() }; CAPACITY]));
+    let (mut a, from_a) = latency::split(&mut header_a, &mut slots_a.0).expect("a power of two");
+    let (mut b, from_b) = latency::split(&mut header_b, &mut slots_b.0).expect("a power of two");
+    let mut lanes = Lanes::from([from_a, from_b]);
+    let mut sum = 0_u64;
+    for n in 0..iterations {
+        assert!(a.push(n).is_ok() && b.push(n).is_ok());
+        let popped = lanes.poll(16, |_, item| sum = sum.wrapping_add(item));
+        assert!(popped == Ok(2));
+    }
+    assert!(sum == (0..iterations).fold(0, |sum: u64, n| sum.wrapping_add(2 * n)));
 }

@@ -33,7 +33,7 @@ pub struct Consumer<M: Memory> {
     /// are fetched ahead, or given back. Always past `head`.
     check: u64,
     /// The lap of the items before `check`. (A lap is a multiple of a step.)
-    lap: M::Lap,
+    pub(super) lap: M::Lap,
     /// A step, less one: both are powers of two.
     within_step: u64,
     /// How many popped items the producer need not know of at a check, for there is another before they are
@@ -189,7 +189,7 @@ impl<M: Memory> Consumer<M> {
 
     /// Items ready as last seen, looked up afresh if they are fewer than `wanted`, which is at most the capacity.
     #[inline(always)]
-    fn ready_for(&mut self, wanted: u64) -> u64 {
+    pub(super) fn ready_for(&mut self, wanted: u64) -> u64 {
         if M::REMEMBERS {
             let ready = self.seen.wrapping_sub(self.head);
             if ready >= wanted {

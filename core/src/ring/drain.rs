@@ -1,4 +1,4 @@
-//! A batch that was popped: what was ready at one look.
+//! A batch that is popped: what was ready at one look, or what is ready look by look.
 
 use core::fmt;
 
@@ -8,6 +8,34 @@ use super::{Consumer, Memory};
 pub struct Drain<'c, M: Memory> {
     consumer: &'c mut Consumer<M>,
     left: usize,
+}
+
+impl<M: Memory> Consumer<M> {
+    /// Hands up to `max` items that are ready to `take`, and returns how many. For a burst that is mostly short: where looks
+    /// are not remembered, each item is looked for when its turn comes, and not all of them twice.
+    #[inline(always)]
+    pub(super) fn take_up_to(&mut self, max: usize, mut take: impl FnMut(M::Item)) -> usize {
+        if M::REMEMBERS {
+            let drain = self.drain(max);
+            let count = drain.len();
+            drain.for_each(take);
+            return count;
+        }
+        let mut count = 0;
+        // After a fault nothing is there any more, whatever the peer says.
+        while count < max && self.fault().is_none() {
+            // SAFETY: `head` is the next one, and moves on; it is before `check`, so `lap` is right.
+            let Some(item) = (unsafe { self.memory.take_if_there(self.lap, self.head) }) else { break };
+            self.popped(1);
+            count += 1;
+            take(item);
+        }
+        if count == 0 {
+            // Gives slots back, and finds out whether the producer did something wrong.
+            self.ready_for(1);
+        }
+        count
+    }
 }
 
 impl<'c, M: Memory> Drain<'c, M> {

@@ -112,9 +112,7 @@ impl<M: Memory, const N: usize> Lanes<M, N> {
         for _ in 0..N {
             let lane = self.next();
             let Some(consumer) = &mut self.places[lane] else { continue };
-            let drain = consumer.drain(burst);
-            let count = drain.len();
-            drain.for_each(|item| take(lane, item));
+            let count = consumer.take_up_to(burst, |item| take(lane, item));
             taken += count;
             if count == 0 && consumer.is_closed() {
                 let fault = consumer.fault();
