@@ -11,6 +11,9 @@ use crate::config::BATCH_MAX;
 /// Numbers move from the stack to here and back as a copy of a few words, so taking many and giving back those that were
 /// not needed costs less than one by one. [`Pool::release_bulk`](super::Pool::release_bulk) takes what is left; what is
 /// dropped is lost to its pool, as a dropped [`Buf`] is. Filled in place and used again, for it is large to move.
+///
+/// For programs with a pool of their own. The engine does not hold buffers: it lends them to the device straight from the
+/// stack ([`Pool::lend_free`](super::Pool::lend_free)).
 #[derive(Debug)]
 #[must_use = "dropped buffers are lost to their pool"]
 pub struct Bulk<'m> {
