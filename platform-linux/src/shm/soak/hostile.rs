@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use super::child::Child;
 use super::kills::{alone, name, number_after};
 use super::liar::{Liar, Met};
+use super::lying_server;
 use super::pattern::LONGEST;
 use super::{seed, size};
+use crate::shm::socket::Socket;
 
 /// Liars at once.
 const LIARS: usize = 2;
@@ -87,6 +89,48 @@ fn liars_lose_their_connections_and_nobody_else_anything() {
         after.resident_kib < before.resident_kib + size("SPINWIRE_SOAK_RESIDENT_KIB", 2_000),
         "{before:?} became {after:?}"
     );
+}
+
+#[test]
+fn a_lying_server_is_left_in_time_and_does_its_client_no_harm() {
+    let (_turn, url, seed) = (alone(), name(), seed());
+    let seconds = size("SPINWIRE_SOAK_HOSTILE_SECONDS", 3);
+    println!("soak: SPINWIRE_SOAK_SEED={seed}");
+    let listener = Socket::new().unwrap();
+    listener.bind(&url.parse().unwrap()).unwrap();
+    listener.listen().unwrap();
+    let mut client = Child::play(&format!("visit {url} 1000"));
+    let is_usual = |line: &String| is_usual(line) || line.starts_with("visits") || line.starts_with("ended as");
+    let (mut met, end) = ([0_u64; 3], Instant::now() + Duration::from_secs(seconds));
+    for session in (0..).map(|n| seed.wrapping_add(n)) {
+        met[lying_server::session(&listener, session) as usize] += 1;
+        let harmed = client.has_ended() || !client.said().iter().all(is_usual);
+        let said = || client.seen.join("\n");
+        assert!(!harmed, "the last session is SPINWIRE_SOAK_SEED={session}; said:\n{}", said());
+        if Instant::now() > end {
+            break;
+        }
+    }
+    drop(listener);
+    // It goes on with a sound one, as if nothing had been.
+    let mut server = Child::play(&format!("host {url} 12000"));
+    server.wait_for("ready");
+    client.said();
+    client.wait_for("a thousand answers");
+    let line = client.wait_for("visits ");
+    let [nobody, caught, bored] = met;
+    println!(
+        "soak: {} lying servers in {seconds} s: {caught} left, {bored} not, {nobody} without a client",
+        caught + bored
+    );
+    println!("soak: the client's {line}");
+    for line in client.seen.iter().filter(|line| line.starts_with("ended as")) {
+        println!("soak:   {line}");
+    }
+    assert!(caught > 0 && bored > 0, "both kinds of session come to pass");
+    let longest = line.split("longest ").nth(1).map(|rest| number_after(rest, "")).expect("it is told");
+    assert!(longest < 10_000, "a connection took {longest} ms to end");
+    assert!(!line.contains(" 0 operations"), "{line}");
 }
 
 #[test]

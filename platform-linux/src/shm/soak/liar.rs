@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 use spinwire_core::cm::event::PrivateData;
 use spinwire_core::cm::hello::Hello;
 
+use super::super::exposed::OwnRegion;
 use super::super::layout::Geometry;
 use super::super::memory::{OwnMemory, PeerMemory};
 use super::super::name::Name;
@@ -18,6 +20,7 @@ use super::super::socket::{Received, Socket};
 use super::super::wire::{PACKET_MAX, Packet, Terms};
 use super::Random;
 use crate::clock;
+use crate::mem::ExposedRegion;
 
 /// One connection of a liar's. All it does follows from its seed, but for the moments at which it does it.
 pub(super) struct Liar {
@@ -28,10 +31,65 @@ pub(super) struct Liar {
     pub(super) pulse: Pulse,
     /// What it lends, if it does.
     pub(super) arena: Option<OwnMemory>,
+    /// What it exposes, if it does.
+    pub(super) exposed: Vec<(Rc<OwnRegion>, ExposedRegion)>,
     peer: PeerMemory,
     peer_geometry: Geometry,
     pub(super) sent: u32,
     pub(super) taken: u64,
+}
+
+/// What a liar has before it is connected: all of it sound.
+pub(super) struct Draft {
+    pub(super) random: Random,
+    geometry: Geometry,
+    own: OwnMemory,
+    segment: OwnedFd,
+    pulse: Pulse,
+    arena: Option<OwnMemory>,
+    lent: Option<OwnedFd>,
+    pub(super) hello: Hello,
+}
+
+impl Draft {
+    pub(super) fn new(mut random: Random) -> Option<Self> {
+        let slots = 8 << random.below(6);
+        let chunk = [0, 64, 4_096, 16_384][random.below(4) as usize];
+        let geometry = Geometry::checked(slots, chunk, random.below(slots.into()) as u32)?;
+        let mut own = OwnMemory::new(geometry.bytes(), random.once_in(8)).unwrap();
+        let pulse = Pulse::new().unwrap();
+        pulse.beat(clock::now());
+        let hello = Hello {
+            credits: 3 + random.below(200) as u32,
+            message_bytes_max: 1 + random.below(100_000) as u32,
+            answers_asks: random.once_in(2),
+        };
+        let segment = own.take_fd()?;
+        let mut arena = random.once_in(2).then(|| OwnMemory::new(ARENA_BYTES, false).unwrap());
+        let lent = arena.as_mut().and_then(OwnMemory::take_fd);
+        Some(Self { random, geometry, own, segment, pulse, arena, lent, hello })
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        Terms { geometry: self.geometry, arena_bytes: self.arena.as_ref().map_or(0, |arena| arena.len() as u64) }
+    }
+
+    pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let own = [self.segment.as_fd(), self.pulse.fd().as_fd()];
+        own.into_iter().chain(self.lent.as_ref().map(AsFd::as_fd)).collect()
+    }
+
+    /// The liar, once the other side's segment is known.
+    pub(super) fn onto(
+        self,
+        socket: Socket,
+        peer: PeerMemory,
+        peer_geometry: Geometry,
+        exposed: Vec<(Rc<OwnRegion>, ExposedRegion)>,
+    ) -> Liar {
+        let Draft { random, geometry, own, pulse, arena, .. } = self;
+        Liar { random, socket, own, geometry, pulse, arena, exposed, peer, peer_geometry, sent: 0, taken: 0 }
+    }
 }
 
 /// How a session went.
@@ -55,17 +113,21 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 impl Liar {
     /// Plays the session of one seed against the server at `name`.
     pub(super) fn session(name: &Name, seed: u64) -> Met {
-        let Some(mut liar) = Self::connect(name, Random::new(seed)) else { return Met::Nobody };
-        let honesty = 1 + liar.random.below(30);
-        for step in 0..1 + liar.random.below(STEPS_MAX) {
-            if liar.random.once_in(honesty) {
-                liar.lie()
+        Self::connect(name, Random::new(seed)).map_or(Met::Nobody, Self::play)
+    }
+
+    /// What it does once it is connected.
+    pub(super) fn play(mut self) -> Met {
+        let honesty = 1 + self.random.below(30);
+        for step in 0..1 + self.random.below(STEPS_MAX) {
+            if self.random.once_in(honesty) {
+                self.lie()
             } else {
-                liar.behave()
+                self.behave()
             }
             if step % 8 == 0 {
                 let mut packet = [0; PACKET_MAX];
-                if !matches!(liar.socket.recv(&mut packet), Ok(Received::Nothing)) {
+                if !matches!(self.socket.recv(&mut packet), Ok(Received::Nothing)) {
                     return Met::Caught;
                 }
             }
@@ -96,31 +158,16 @@ impl Liar {
         self.geometry.chunk_bytes() > 0
     }
 
-    fn connect(name: &Name, mut random: Random) -> Option<Self> {
-        let slots = 8 << random.below(6);
-        let chunk = [0, 64, 4_096, 16_384][random.below(4) as usize];
-        let geometry = Geometry::checked(slots, chunk, random.below(slots.into()) as u32)?;
-        let mut own = OwnMemory::new(geometry.bytes(), random.once_in(8)).unwrap();
-        let (socket, pulse) = (Socket::new().ok()?, Pulse::new().unwrap());
-        pulse.beat(clock::now());
-        let hello = Hello {
-            credits: 3 + random.below(200) as u32,
-            message_bytes_max: 1 + random.below(100_000) as u32,
-            answers_asks: random.once_in(2),
-        };
-        let data: PrivateData = hello.encode().iter().copied().collect();
-        let segment: OwnedFd = own.take_fd()?;
-        let mut arena = random.once_in(2).then(|| OwnMemory::new(ARENA_BYTES, false).unwrap());
-        let lent = arena.as_mut().and_then(OwnMemory::take_fd);
-        let terms = Terms { geometry, arena_bytes: arena.as_ref().map_or(0, |arena| arena.len() as u64) };
-        let fds: Vec<_> =
-            [segment.as_fd(), pulse.fd().as_fd()].into_iter().chain(lent.as_ref().map(AsFd::as_fd)).collect();
+    fn connect(name: &Name, random: Random) -> Option<Self> {
+        let draft = Draft::new(random)?;
+        let socket = Socket::new().ok()?;
         socket.connect(name).ok()?;
-        socket.send(&Packet::Request(terms, data).encode(), &fds).ok()?;
+        let data: PrivateData = draft.hello.encode().iter().copied().collect();
+        socket.send(&Packet::Request(draft.terms(), data).encode(), &draft.fds()).ok()?;
         let (fds, peer_geometry) = accepted(&socket)?;
         let peer = PeerMemory::map(fds.into_iter().next()?, peer_geometry.bytes()).ok()?;
         socket.send(&Packet::Ready.encode(), &[]).ok()?;
-        Some(Liar { random, socket, own, geometry, pulse, arena, peer, peer_geometry, sent: 0, taken: 0 })
+        Some(draft.onto(socket, peer, peer_geometry, Vec::new()))
     }
 
     /// What a sound peer could do too.

@@ -1,6 +1,6 @@
 //! What no sound peer does.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use spinwire_core::time::Instant;
 
@@ -11,7 +11,7 @@ impl Liar {
     /// One lie, or many of a kind.
     pub(super) fn lie(&mut self) {
         let (random, sent) = (&mut self.random, u64::from(self.sent));
-        match random.below(15) {
+        match random.below(16) {
             // Anything anywhere.
             0 | 1 => {
                 for _ in 0..1 + self.random.below(64) {
@@ -93,6 +93,16 @@ impl Liar {
             13 => {
                 let nonsense = Instant::from_nanos(self.random.next());
                 self.pulse.beat(nonsense);
+            }
+            // Holes and anything else in what it exposes.
+            14 => {
+                for (region, exposed) in &self.exposed {
+                    let place = (self.random.below(exposed.len() as u64) / 8 * 8) as usize;
+                    exposed.write_at(place.min(exposed.len() - 1), &[self.random.next() as u8]);
+                    let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    // SAFETY: a call on our own descriptor. It fails where the region is sealed.
+                    unsafe { libc::fallocate(region.fd().as_raw_fd(), flags, 0, exposed.len() as i64) };
+                }
             }
             // Words on a socket that should say nothing.
             _ => {

@@ -9,9 +9,11 @@ mod hostile;
 mod kills;
 mod liar;
 mod lies;
+mod lying_server;
 mod pattern;
 mod scene;
 mod stops;
+mod visitor;
 
 pub(super) use deaths::reach;
 

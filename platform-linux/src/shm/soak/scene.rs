@@ -11,6 +11,7 @@ use spinwire_core::turn::{Answer, Cx, Handler};
 use super::super::hook::Point;
 use super::super::users::Users;
 use super::deaths::arm;
+use super::visitor::Visitor;
 use super::{cpu, pattern};
 use crate::clock;
 use crate::mem::{PageKind, PagePolicy};
@@ -54,12 +55,14 @@ fn scene() {
         "idle" => play(with, ShmRole::Connect(name, Users::default()), &mut Burst::new(0, false)),
         // Answers anybody anything, and tells once a second how many came and went.
         "host" => play(with, ShmRole::Listen(name, Users::default()), &mut Host::default()),
+        // Asks whoever is there, again and again.
+        "visit" => play(with, ShmRole::Connect(name, Users::default()), &mut Visitor::default()),
         other => panic!("no scene {other}"),
     }
 }
 
 fn play<H: Handler + Role>((silence, lend_buffers): (Duration, bool), role: ShmRole, handler: &mut H) {
-    let options = Options {
+    let mut options = Options {
         connections: H::PLACES,
         depth: Size::Asked(DEPTH),
         message_bytes_max: pattern::LONGEST as u32,
@@ -68,6 +71,7 @@ fn play<H: Handler + Role>((silence, lend_buffers): (Duration, bool), role: ShmR
         lend_buffers,
         ..Options::on_core(cpu(H::CPU))
     };
+    H::adjust(&mut options);
     let mut setup = ShmSetup::new(&options, role).unwrap();
     let mut reactor = setup.start().unwrap();
     println!("ready");
@@ -75,10 +79,12 @@ fn play<H: Handler + Role>((silence, lend_buffers): (Duration, bool), role: ShmR
     reactor.run(handler, |handler| handler.is_over() || clock::now() > end).unwrap();
 }
 
-trait Role {
+pub(super) trait Role {
     const CPU: usize;
     /// One: who comes next finds it free, or is refused.
     const PLACES: u32 = 1;
+    /// What is otherwise in its set-up.
+    fn adjust(_: &mut Options) {}
     fn is_over(&self) -> bool;
 }
 
