@@ -198,6 +198,7 @@ fn send(input: &mut Input<'_>, socket: &Socket) {
         3 | 4 => Packet::Accept(terms, data).encode().to_vec(),
         5 => Packet::Reject(i32::from(input.byte()), data).encode().to_vec(),
         6 => Packet::Ready.encode().to_vec(),
+        _ if (96..128).contains(&kind) => exposed(input, geometry.bytes()),
         _ => input.bytes(255).to_vec(),
     };
     if kind >= 128 && !packet.is_empty() {
@@ -217,6 +218,15 @@ fn send(input: &mut Input<'_>, socket: &Socket) {
     let fds: Vec<OwnedFd> = (0..count).filter_map(make).collect();
     // The other side may be gone, or its buffer full.
     let _ = socket.send_any(&packet, &fds.iter().map(|fd| fd.as_fd().as_raw_fd()).collect::<Vec<_>>());
+}
+
+/// What is said of up to three regions, each as long as a sound descriptor is.
+fn exposed(input: &mut Input<'_>, bytes: usize) -> Vec<u8> {
+    let mut table = PrivateData::new();
+    for _ in 0..input.byte() % 4 {
+        table.extend((bytes as u64).to_le_bytes().into_iter().chain([input.byte() % 9]));
+    }
+    Packet::Exposed(table).encode().to_vec()
 }
 
 fn free_fd() -> i32 {

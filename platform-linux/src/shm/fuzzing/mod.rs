@@ -4,11 +4,13 @@
 mod attach;
 mod fds;
 mod input;
+mod regions;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use attach::Attach;
+pub use regions::Regions;
 pub use ring::Ring;
 
 use std::sync::Mutex;

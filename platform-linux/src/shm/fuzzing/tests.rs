@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Attach, Ring};
+use super::{Attach, Regions, Ring};
 
 /// The inputs in the tree, and `count` of chance, which begin as one of them.
 fn inputs(target: &str, count: usize) -> Vec<Vec<u8>> {
@@ -51,5 +51,13 @@ fn what_peers_write_into_their_rings_does_no_harm() {
     let mut ring = Ring::new();
     for input in inputs("ring", 5_000) {
         ring.run(&input);
+    }
+}
+
+#[test]
+fn what_peers_expose_and_do_with_it_does_no_harm() {
+    let mut regions = Regions::new();
+    for input in inputs("regions", 3_000) {
+        regions.run(&input);
     }
 }
