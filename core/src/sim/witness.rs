@@ -256,6 +256,8 @@ impl Witness {
             (Cause::Event(CmEventKind::Disconnected, _), CloseReason::PeerGone) => true,
             (Cause::Event(CmEventKind::DeviceRemoval, _), CloseReason::DeviceRemoved) => true,
             (Cause::Event(CmEventKind::DeviceFatal, _), CloseReason::DeviceFatal) => true,
+            // Its message came before whatever was seen.
+            (_, CloseReason::Protocol(ProtocolError::Credits { .. })) => true,
             (Cause::Event(CmEventKind::Rejected, _), reason) => {
                 matches!(reason, CloseReason::NobodyListens | CloseReason::Rejected { .. } | CloseReason::Refused(_))
             }
@@ -263,8 +265,6 @@ impl Witness {
                 (*kind, *status) == (event, other)
             }
             (Cause::Completion("receive", WcStatus::LOC_LEN_ERR) | Cause::Lie, CloseReason::Protocol(_)) => true,
-            // Its message came before whatever was seen.
-            (_, CloseReason::Protocol(ProtocolError::Credits { .. })) => true,
             (Cause::Completion(what, status), CloseReason::Completion { what: other, status: reported, .. }) => {
                 (*what, *status) == (as_seen(other), reported)
             }
