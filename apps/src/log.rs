@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use spinwire_linux::shm::threads_hint;
+
 use crate::patience;
 
 /// The loop's end of the queue. For the control path: a send may wake the printing thread, which is a system call.
@@ -41,6 +43,9 @@ pub fn start<E: Display + Send + 'static>(
     let thread = std::thread::Builder::new().name("printer".into()).spawn(move || {
         print_all(&events, (&seen, &printed), out);
         drop(hangs_up);
+    });
+    let thread = thread.map_err(|error| {
+        std::io::Error::other(format!("cannot start the thread that prints: {error}{}", threads_hint()))
     })?;
     Ok((Log { queue, dropped }, Printer { thread, lines, ended }))
 }

@@ -101,6 +101,10 @@ fn a_limit_of_address_space_is_an_error_that_says_what_was_asked() {
         .expect("Cannot allocate memory")
         .expect("the limit of address space is ")
         .expect("`ulimit -v unlimited`");
+    // Too little for the buffers.
+    refused(after("ulimit -v 24000", &serve(&shm_name(), "--pages 4k")))
+        .expect("no memory for an arena")
+        .expect("the limit of address space is 24000 KiB");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::cgroup::{CgroupLimit, hugetlb_limit};
 use super::map::POPULATE;
+use super::memfd::space_hint;
 use super::page::{Bytes, PageKind};
 use crate::sys::os::{CallError, Errno};
 
@@ -128,7 +129,10 @@ impl fmt::Display for Refused {
                     _ => f.write_str("; memory is short or in pieces (`sysctl vm.compact_memory=1` may help)"),
                 }
             }
-            Refusal::Call(cause) => write!(f, "{kind}: {}", Cause(cause)),
+            Refusal::Call(cause) => {
+                write!(f, "{kind}: {}", Cause(cause))?;
+                if cause.errno == Errno(libc::ENOMEM) { f.write_str(&space_hint()) } else { Ok(()) }
+            }
         }
     }
 }

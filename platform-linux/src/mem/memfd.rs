@@ -52,6 +52,16 @@ pub(crate) fn limit(of: libc::__rlimit_resource_t) -> libc::rlimit {
     limit
 }
 
+/// What to say behind `ENOMEM` if the address space is limited, and nothing if it is not.
+pub(crate) fn space_hint() -> String {
+    match limit(libc::RLIMIT_AS).rlim_cur {
+        libc::RLIM_INFINITY => String::new(),
+        bytes => {
+            format!("; the limit of address space is {}, raise it with `ulimit -v unlimited`", super::Bytes(bytes))
+        }
+    }
+}
+
 fn size(len: usize, call: &'static str) -> Result<libc::off_t, CallError> {
     libc::off_t::try_from(len).map_err(|_| CallError { call, errno: Errno(libc::EFBIG) })
 }

@@ -102,7 +102,7 @@ impl ShmSetup {
     /// See [`ShmSetupError`].
     pub fn new(options: &Options, role: ShmRole) -> Result<Self, ShmSetupError> {
         // Before the pin: it is not to run on this core.
-        let closer = Some(Closer::new()?);
+        let closer = Some(Closer::new().map_err(ControlError::from)?);
         let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
         let config = options.config()?;
         let (needs, operations) = needs_of(&config, options);

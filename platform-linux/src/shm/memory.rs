@@ -246,19 +246,19 @@ pub(crate) fn hint(cause: &CallError) -> String {
             )
         }
         Errno(libc::ENOMEM | libc::ENOSPC) => {
-            let space = limit(libc::RLIMIT_AS).rlim_cur;
-            let space = match space {
-                libc::RLIM_INFINITY => String::new(),
-                bytes => format!(" (the limit of address space is {}: `ulimit -v unlimited`)", Bytes(bytes)),
-            };
-            format!(
-                "; memory is short: fewer connections, a smaller depth or message size, or a higher memory limit of the \
-                container or the process{space}"
-            )
+            "; memory is short: fewer connections, a smaller depth or message size, or a higher memory limit of the \
+            container or the process"
+                .to_owned()
         }
+        Errno(libc::EAGAIN) if cause.call.starts_with("clone") => threads_hint(),
         Errno(libc::EINVAL) if cause.call == "fcntl(F_ADD_SEALS)" => "; this needs Linux 5.1".to_owned(),
         _ => String::new(),
     }
+}
+
+/// Why a thread cannot be started, to be put behind `EAGAIN`.
+pub fn threads_hint() -> String {
+    format!("; too many threads (`ulimit -u` tells how many there may be), or too little memory{}", memfd::space_hint())
 }
 
 /// How to lift the limit of open files, to be put behind `EMFILE`.

@@ -106,7 +106,7 @@ pub(crate) use exposed::{OwnRegion, expose};
 pub use fabric::ShmFabric;
 pub use listener::ListenError;
 pub(crate) use memory::hint as call_hint;
-pub use memory::{ShareError, files_hint};
+pub use memory::{ShareError, files_hint, threads_hint};
 pub use name::{Name, NameError};
 pub use options::{ControlError, SILENCE, ShmControlCounters, ShmControlOptions};
 pub use slot::INLINE_MAX;
