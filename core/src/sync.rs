@@ -75,6 +75,21 @@ pub(crate) fn prefetch<T>(start: *const T, what: Prefetch) {
     let _ = (start, what);
 }
 
+/// Asks for the lines of `count` items from `start` on, to be written. As [`prefetch`], for what is no ring.
+#[inline(always)]
+pub(crate) fn prefetch_items<T>(start: *const T, count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    for line in (0..size_of::<T>() * count).step_by(64) {
+        let line = start.cast::<u8>().wrapping_add(line);
+        // SAFETY: a prefetch changes no memory or register and faults at no address.
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) line, options(readonly, nostack, preserves_flags));
+        }
+    }
+    #[cfg(any(miri, loom, not(target_arch = "x86_64")))]
+    let _ = (start, count);
+}
+
 /// As [`prefetch`] for writing, but of the one line that is [`PREFETCH_BYTES`] after `start`.
 #[inline(always)]
 pub(crate) fn prefetch_line_for_write<T>(start: *const T) {

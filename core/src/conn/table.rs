@@ -2,6 +2,7 @@
 
 use crate::config::CONNS_MAX;
 use crate::id::{ConnId, GENERATION_MAX};
+use crate::sync::prefetch_items;
 
 /// What a slot holds while nothing is in it: a value whose destruction is of no consequence.
 pub trait Vacant {
@@ -109,6 +110,12 @@ impl<'m, T: Vacant> Table<'m, T> {
             place.link = (index + 1) as u16;
         }
         Ok(Self { slots, places: &mut places[..count], live: 0, free_head: 0 })
+    }
+
+    /// Asks for the lines of a slot that is soon looked up. A hint, as good for a slot that is not there.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: usize) {
+        prefetch_items(self.slots.as_ptr().wrapping_add(slot), 1);
     }
 
     /// Entries in the table.

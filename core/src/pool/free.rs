@@ -8,6 +8,7 @@ use super::bulk::Bulk;
 use crate::config::{BATCH_MAX, POOL_BUFFERS_MAX};
 use crate::fabric::RecvWr;
 use crate::id::WorkId;
+use crate::sync::prefetch_items;
 
 /// Room for the book-keeping of one buffer. The caller provides one for each.
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,6 +191,12 @@ impl<'m> Pool<'m> {
         // SAFETY: the buffer is from this pool, as was just checked, and the pool has a lender for each of its buffers.
         unsafe { *self.lenders.get_unchecked_mut(buf.index as usize) = work.to_bits() };
         Lease::new(self.from, buf.index)
+    }
+
+    /// Asks for the line that says who has lent a buffer. A hint, as good for a buffer that is not there.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        prefetch_items(self.lenders.as_ptr().wrapping_add(index as usize), 1);
     }
 
     /// Takes back the buffer `index`, if it is lent for exactly `work`. `None` for a number the pool does not have, a buffer

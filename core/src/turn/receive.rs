@@ -50,6 +50,7 @@ impl<'m, C: Control> Engine<'m, C> {
     #[inline(always)]
     fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch, mut last: ConnId) -> ConnId {
         self.core.stats.polled(batch.len());
+        self.core.prefetch(batch);
         for completion in batch {
             if !self.received_data(handler, completion, &mut last) {
                 self.received(handler, completion);
