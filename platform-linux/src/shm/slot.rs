@@ -158,13 +158,20 @@ pub(super) unsafe fn store(slot: *mut u8, word: Word) {
 /// writes, and the two do not overlap.
 #[inline]
 pub(super) unsafe fn write_inline(slot: *mut u8, from: *const u8, len: usize) {
-    let first = len.min(FIRST_LINE_MAX);
-    // SAFETY: `first..len` and `0..first` are in both (caller), and begin at whole words.
+    if len < FIRST_LINE_MAX {
+        // SAFETY: `0..len` is in both (caller).
+        return unsafe { write_words(slot, from, 0, len) };
+    }
+    // SAFETY: `FIRST_LINE_MAX..len` and what is before it are in both (caller), and begin at whole words. The first line is
+    // copied as one piece, whose length the compiler knows.
     unsafe {
-        write_words(slot, from, first, len);
-        write_words(slot, from, 0, first);
+        write_words(slot, from, FIRST_LINE_MAX, len);
+        slot.add(8).cast::<FirstLine>().write(from.cast::<FirstLine>().read_unaligned());
     }
 }
+
+/// The payload in a slot's first line.
+type FirstLine = [u64; FIRST_LINE_MAX / 8];
 
 /// Copies the bytes `done..end` of a message into its slot.
 ///
@@ -195,6 +202,14 @@ unsafe fn write_words(slot: *mut u8, from: *const u8, mut done: usize, end: usiz
 #[inline]
 pub(super) unsafe fn read_inline(slot: *const u8, to: *mut u8, len: usize) {
     let mut done = 0;
+    if len >= FIRST_LINE_MAX {
+        // As many as the compiler knows, so without a loop.
+        while done < FIRST_LINE_MAX {
+            // SAFETY: `done + 8 <= FIRST_LINE_MAX <= len`, inside both (caller).
+            unsafe { to.add(done).cast::<u64>().write_unaligned(load_word(slot, done)) };
+            done += 8;
+        }
+    }
     while len - done >= 8 {
         // SAFETY: `done + 8 <= len`, inside both (caller).
         unsafe { to.add(done).cast::<u64>().write_unaligned(load_word(slot, done)) };
