@@ -1,5 +1,7 @@
 //! [`Fabric`] over shared memory: the data path of one core.
 
+mod asking;
+
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::{Config, Sizing};
@@ -20,9 +22,15 @@ pub struct ShmFabric<'m> {
     links: Vec<Option<(ConnId, Box<Link>)>>,
     /// The links that there are, to be looked at.
     watch: Watch,
-    /// Slots with sends under way.
+    /// Slots with sends under way whose peer is asked how far it is.
     sending: Vec<u16>,
     send_cursor: usize,
+    /// The same whose peer has told it lately by answers, and is asked seldom.
+    answered: Vec<u16>,
+    answered_cursor: usize,
+    /// The last poll has found something to receive; and polls that did.
+    has_received: bool,
+    busy_polls: u32,
     /// Slots that owe their peer an acknowledgement.
     owing: Vec<u16>,
     /// Slots with sends that their peer has acknowledged with an answer.
@@ -41,8 +49,6 @@ pub struct ShmFabric<'m> {
 const VISITS_MAX: usize = 64;
 /// Cold links looked at in every poll, also if the hot ones are busy: a thousand are through within some hundred turns.
 const COLD_VISITS_MAX: usize = 8;
-/// Links whose peer is asked in one poll how far it is, where no answer has told.
-const SEND_VISITS_MAX: usize = 16;
 
 impl<'m> ShmFabric<'m> {
     /// A fabric for the buffers in `local` and a connection table of `slots`.
@@ -56,6 +62,10 @@ impl<'m> ShmFabric<'m> {
             watch: Watch::with_capacity(slots),
             sending: Vec::with_capacity(slots),
             send_cursor: 0,
+            answered: Vec::with_capacity(slots),
+            answered_cursor: 0,
+            has_received: false,
+            busy_polls: 0,
             owing: Vec::with_capacity(slots),
             acked: Vec::with_capacity(slots),
             local,
@@ -146,7 +156,7 @@ impl<'m> ShmFabric<'m> {
         let gone = conn.slot() as u16;
         self.watch.remove(gone);
         *slot = None;
-        for list in [&mut self.sending, &mut self.owing, &mut self.acked] {
+        for list in [&mut self.sending, &mut self.answered, &mut self.owing, &mut self.acked] {
             list.retain(|&slot| slot != gone);
         }
     }
@@ -171,11 +181,7 @@ impl<'m> ShmFabric<'m> {
             }
             visits -= looked;
             if let [_, others @ ..] = &ready[..] {
-                for (_, slot) in others {
-                    if let Some((_, link)) = &self.links[*slot as usize] {
-                        link.prefetch();
-                    }
-                }
+                self.prefetch(others);
             }
             for &(at, slot) in &ready {
                 let Some((_, link)) = &mut self.links[slot as usize] else { continue };
@@ -190,6 +196,16 @@ impl<'m> ShmFabric<'m> {
                 unsafe { self.watch.was_visited(at, link.next()) };
             }
         }
+    }
+
+    /// Asks for what the visits of these links will touch, step by step: each step needs the lines of the one before, and all
+    /// of a step are under way at once.
+    #[inline]
+    fn prefetch(&self, ready: &[(u32, u16)]) {
+        let links = || ready.iter().filter_map(|(_, slot)| self.links[*slot as usize].as_ref());
+        links().for_each(|(_, link)| link.prefetch());
+        links().for_each(|(_, link)| link.prefetch_work());
+        links().for_each(|(_, link)| link.prefetch_buffer(&self.local));
     }
 
     /// Tells peers what was taken since the last poll, where no answer has told it.
@@ -218,8 +234,10 @@ impl Fabric for ShmFabric<'_> {
         // A few cold ones first: hot ones that fill every batch must not keep the others out.
         self.visit(Part::Cold, COLD_VISITS_MAX, out);
         self.visit(Part::Hot, hot, out);
-        if out.len() == before && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
+        self.has_received = out.len() != before;
+        if !self.has_received && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
             self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);
+            self.has_received = out.len() != before;
         }
     }
 
@@ -235,24 +253,7 @@ impl Fabric for ShmFabric<'_> {
             }
             link.was_acked = false;
         }
-        for _ in 0..self.sending.len().min(SEND_VISITS_MAX) {
-            if out.is_full() {
-                return;
-            }
-            self.send_cursor = if self.send_cursor < self.sending.len() { self.send_cursor } else { 0 };
-            let slot = self.sending[self.send_cursor];
-            let Some((_, link)) = &mut self.links[slot as usize] else { continue };
-            let (is_busy, is_ending) = (link.progress(&self.local, out), link.is_ending());
-            if is_busy {
-                self.send_cursor += 1;
-            } else {
-                link.is_sending = false;
-                self.sending.swap_remove(self.send_cursor);
-            }
-            if is_ending {
-                self.say(slot.into());
-            }
-        }
+        self.ask_peers(out);
     }
 
     fn post_one_sided(&mut self, conn: ConnId, chain: &[OneSidedWr]) -> Result<(), PostError> {
@@ -293,8 +294,12 @@ impl Fabric for ShmFabric<'_> {
             return Err(NO_LINK);
         }
         let result = link.post_send(chain, &self.local);
-        if !std::mem::replace(&mut link.is_sending, true) {
-            self.sending.push(conn.slot() as u16);
+        let (list, is_listed) = match link.is_asked() {
+            true => (&mut self.sending, &mut link.is_sending),
+            false => (&mut self.answered, &mut link.is_answered),
+        };
+        if !std::mem::replace(is_listed, true) {
+            list.push(conn.slot() as u16);
         }
         result
     }

@@ -13,16 +13,17 @@ use super::slot::{self, Body, INLINE_MAX, Word};
 use crate::mem::copy_shared;
 
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
+#[repr(C)]
 pub(super) struct Receiver {
     memory: PeerMemory,
-    geometry: Geometry,
-    /// The peer's buffers, if it lends them.
-    arena: Option<Rc<PeerMemory>>,
     /// Descriptors taken.
     consumed: u64,
-    partial: Option<Partial>,
+    geometry: Geometry,
     /// The last message took both lines of its slot: the next one likely does.
     is_wide: bool,
+    partial: Option<Partial>,
+    /// The peer's buffers, if it lends them.
+    arena: Option<Rc<PeerMemory>>,
 }
 
 /// A message of which some has been copied.
@@ -259,6 +260,12 @@ impl RecvQueue {
     pub(super) fn first(&self) -> Option<Posted> {
         let mask = self.queue.len() - 1;
         (self.posted != self.taken).then(|| self.queue[self.taken as usize & mask])
+    }
+
+    /// Asks for the entry of the oldest.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        slot::prefetch(self.queue.as_ptr().wrapping_add(self.taken as usize & (self.queue.len() - 1)));
     }
 
     /// Takes the oldest out, which must be there.

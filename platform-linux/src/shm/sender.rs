@@ -14,8 +14,8 @@ use super::slot::{self, ACK_MASK, Body, INLINE_MAX, Word};
 
 /// Sends in posting order. A send is queued until the ring has room, launched while its descriptors lie there, and done
 /// once the peer has taken the last of them: that is what an acknowledgement means on a reliable connection.
+#[repr(C)]
 pub(super) struct Sender {
-    geometry: Geometry,
     /// Our own segment; it outlives this.
     base: NonNull<u8>,
     /// Descriptors published.
@@ -27,6 +27,7 @@ pub(super) struct Sender {
     posted: u32,
     launched: u32,
     completed: u32,
+    geometry: Geometry,
     /// Bytes of the next send that went into the ring already.
     progress: u32,
     /// The peer reads the arena: a long message is not copied here.
@@ -73,6 +74,12 @@ impl Sender {
     pub(super) fn expect(&self, wide: bool) {
         // SAFETY: a slot of our own segment, which outlives this.
         unsafe { slot::prefetch_for_writing(self.base.as_ptr().add(self.geometry.slot(self.sent as u32)), wide) };
+    }
+
+    /// Asks for the entry of the send that is posted next.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        slot::prefetch(self.queue.as_ptr().wrapping_add(self.posted as usize & (self.queue.len() - 1)));
     }
 
     /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.

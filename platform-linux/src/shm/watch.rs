@@ -59,9 +59,13 @@ pub(super) type Ready = heapless::Vec<(u32, u16), READY_MAX>;
 
 /// Links found in one go. So many cache lines are asked for at once.
 pub(super) const READY_MAX: usize = 16;
-/// A link is cold after so many looks in vain, about 0.1 ms of a loop that has nothing else to do; of many hot links after
-/// fewer, for then it is looked at more seldom.
+/// A link is cold after so many looks in vain, about 0.1 ms of a loop that has nothing else to do; of hundreds of hot links
+/// after fewer, for then it is looked at more seldom.
 pub(super) const COLD_AFTER: u16 = 1_000;
+/// So many looks count as one at least, however many are hot. Where all of a thousand links wait for one answer each, a loop
+/// that has nothing else to do has looked at each of them some fifty times before its answer can be there: it must not take
+/// them for idle meanwhile.
+const STEP_MAX: usize = 6;
 /// How far ahead lines are asked for.
 const AHEAD: usize = 4;
 
@@ -117,7 +121,7 @@ impl Watch {
             Part::Cold => (self.cold_cursor, self.hot),
         };
         // Each of many is looked at more seldom, and is to cool all the same.
-        let step = 1 + (self.hot / 16) as u16;
+        let step = (1 + self.hot / 256).min(STEP_MAX) as u16;
         let mut end = if part == Part::Hot { self.hot } else { self.entries.len() };
         if at < begin || at >= end {
             at = begin;
