@@ -49,6 +49,11 @@ impl Latencies {
         self.0.buckets().map(|bucket| (bucket.low.get(), bucket.high.get(), bucket.count))
     }
 
+    /// The percentiles, if anything was recorded.
+    pub fn summary_if_any(&self) -> Option<Summary> {
+        Some(self.summary()).filter(|summary| summary.count > 0)
+    }
+
     /// The percentiles; all zero when nothing was recorded.
     pub fn summary(&self) -> Summary {
         let at = |part, of| self.0.quantile(part, of).get();

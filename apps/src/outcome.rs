@@ -23,11 +23,11 @@ pub enum Outcome {
     Failed(Trouble),
 }
 
-/// What went wrong. Connections are numbered from 0.
+/// What went wrong. Connections are numbered from 0, and from 1 in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {connection} of {of}: {}{}{}", Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
+    #[error("connection {} of {of}: {}{}{}", connection + 1, Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
     Connect {
         /// Which one.
         connection: u32,
@@ -40,8 +40,8 @@ pub enum Trouble {
     },
     /// A connection was lost during the run.
     #[error(
-        "connection {connection} of {of}{} was lost: {}; {} had no reply yet",
-        To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
+        "connection {} of {of}{} was lost: {}; {} had no reply yet",
+        connection + 1, To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
     )]
     Lost {
         /// Which one.
@@ -58,7 +58,7 @@ pub enum Trouble {
         outstanding: u64,
     },
     /// A reply is not what was sent.
-    #[error("wrong reply on connection {connection} to message {sequence}: {mismatch}")]
+    #[error("wrong reply on connection {} to message {sequence}: {mismatch}", connection + 1)]
     Mismatch {
         /// Where.
         connection: u32,
@@ -68,7 +68,7 @@ pub enum Trouble {
         mismatch: Mismatch,
     },
     /// A message nobody asked for.
-    #[error("connection {connection} brought a message of {} that answers nothing", counted(*bytes as u64, "byte"))]
+    #[error("connection {} brought a message of {} that answers nothing", connection + 1, counted(*bytes as u64, "byte"))]
     Unasked {
         /// Where.
         connection: u32,
@@ -186,6 +186,6 @@ mod tests {
     fn a_wrong_byte_is_named_with_both_values() {
         let mismatch = Mismatch::Byte { at: 17, expected: 0x5a, got: 0x5b };
         let text = Trouble::Mismatch { connection: 2, sequence: 9, mismatch }.to_string();
-        assert_eq!(text, "wrong reply on connection 2 to message 9: byte 17 is 0x5b, expected 0x5a");
+        assert_eq!(text, "wrong reply on connection 3 to message 9: byte 17 is 0x5b, expected 0x5a");
     }
 }

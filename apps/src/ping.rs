@@ -14,6 +14,7 @@ use crate::pattern;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::window::Window;
+use spinwire_linux::clock;
 use spinwire_linux::signals::Stop;
 
 /// The application of `echo ping`. All its memory is allocated by [`Pinger::new`].
@@ -171,7 +172,8 @@ impl Pinger {
             // Its on_close is on the way.
             Err(SendError::NotOpen) => return false,
         }
-        let sent = self.load.sent(now);
+        // What checking and filling took is not the message's.
+        let sent = self.load.sent(if self.plan.verify { clock::now() } else { now });
         if sent.measured {
             self.measure.sent(&sent, self.load.is_late(&sent));
         }

@@ -44,7 +44,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence that shows what is accepted.
 pub fn span(text: &str) -> Result<Duration, String> {
-    let hint = || format!("'{text}' is not a span of time; write a number and its unit, like 640us, 67ms, 2s, 1min");
+    let hint = || format!("'{text}' is not a span of time above zero; write it like 640us, 67ms, 2s, 1min");
     let (number, unit) = split(text);
     let nanos: f64 = match unit {
         "ns" => 1.0,
@@ -66,7 +66,8 @@ pub fn span(text: &str) -> Result<Duration, String> {
 /// A sentence that shows what is accepted.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    if plain { span(&format!("{text}s")) } else { span(text) }
+    let with_unit = if plain { format!("{text}s") } else { text.to_owned() };
+    span(&with_unit).map_err(|hint| hint.replace(&format!("'{with_unit}'"), &format!("'{text}'")))
 }
 
 /// A number with its digits in groups of three: `1,234,567`.

@@ -74,7 +74,7 @@ fn a_client_names_the_server_that_was_killed_and_ends_with_1() {
         let begun = Instant::now();
         let line = client.wait_for("was lost", PATIENCE);
         times.push(begun.elapsed());
-        assert!(line.contains(&format!("connection 0 of 1 to process {pid} (user")), "{line}");
+        assert!(line.contains(&format!("connection 1 of 1 to process {pid} (user")), "{line}");
         assert!(line.contains("disconnected without a goodbye"), "{line}");
         client.finish(PATIENCE).expect_code(1);
         // The name is free at once, and nothing of the dead is in the way.

@@ -71,13 +71,13 @@ impl Outputs {
         table
     }
 
-    /// Draws a run's latencies where `--plot` says. Without a message there is no picture, and that is said.
+    /// Draws a run's latencies, which `what` names, where `--plot` says. Without a message there is no picture, and that is said.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn draw(&mut self, title: &str, latencies: &Latencies) -> Result<(), Failure> {
+    pub fn draw(&mut self, (title, what): (&str, &str), latencies: &Latencies) -> Result<(), Failure> {
         let Some(target) = &mut self.plot else { return Ok(()) };
-        let Some(text) = plot::svg(title, latencies) else {
+        let Some(text) = plot::svg(title, what, latencies) else {
             eprintln!("spinwire: no message was measured, so there is no picture in {}", target.path().display());
             return Ok(());
         };

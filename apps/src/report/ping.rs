@@ -38,7 +38,7 @@ pub struct PingReport {
     elapsed_ns: u64,
     rate_per_s: f64,
     latency_from: &'static str,
-    latency_ns: Summary,
+    latency_ns: Option<Summary>,
     service_ns: Option<Summary>,
     turn_longest_ns: u64,
     #[serde(flatten)]
@@ -66,7 +66,7 @@ impl PingReport {
             result,
             error,
             messages: measure.replies,
-            verified: plan.verify,
+            verified: plan.verify && measure.replies > 0,
             outstanding: measure.outstanding,
             warmup_messages: plan.warmup,
             message_bytes: plan.message_bytes,
@@ -79,11 +79,19 @@ impl PingReport {
             elapsed_ns: measure.elapsed().get(),
             rate_per_s: measure.rate_per_s(),
             latency_from: if rate.is_some() { "planned send" } else { "send" },
-            latency_ns: measure.response.summary(),
-            service_ns: rate.map(|_| measure.service.summary()),
+            latency_ns: measure.response.summary_if_any(),
+            service_ns: rate.and_then(|_| measure.service.summary_if_any()),
             turn_longest_ns: measure.turn_longest.get(),
             counts: measure.counts(),
             setup: SetupFacts::new(setup),
+        }
+    }
+
+    /// What its latencies are the latencies of.
+    pub fn latency_name(&self) -> &'static str {
+        match self.target_rate_per_s {
+            Some(_) => "response time, from the planned time of sending",
+            None => "round trip",
         }
     }
 
@@ -138,10 +146,11 @@ impl fmt::Display for PingReport {
                 );
             }
         }
-        match self.service_ns {
-            None => table.latency("latency", &self.latency_ns),
-            Some(service) => {
-                table.latency("response time, from the planned time of sending", &self.latency_ns);
+        match (self.latency_ns, self.service_ns) {
+            (None, _) => table.row("latency", "no message was measured"),
+            (Some(latency), None) => table.latency("latency", &latency),
+            (Some(response), Some(service)) => {
+                table.latency("response time, from the planned time of sending", &response);
                 table.latency("service time, from the real time of sending", &service);
             }
         }

@@ -2,13 +2,13 @@
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Rectangle, Text};
-use plotters::prelude::{ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoLogRange, RGBColor, SVGBackend, WHITE};
+use plotters::prelude::{ChartBuilder, Color, DrawingArea, IntoDrawingArea, RGBColor, SVGBackend, WHITE};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, TextStyle};
 
 use super::scale::{Decades, micros, share};
 use crate::histogram::{Latencies, Summary};
-use crate::units::grouped;
+use crate::units::{counted, grouped};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -28,13 +28,13 @@ const INK: RGBColor = RGBColor(0x30, 0x30, 0x30);
 /// The latencies as an SVG file: above a bar for each range of latencies, below the latency that a share of all messages
 /// stays within. Both on logarithmic scales, because the slowest of a million are what such a picture is looked at for.
 ///
-/// `title` is any text; `None` when nothing was recorded.
-pub fn svg(title: &str, latencies: &Latencies) -> Option<String> {
+/// `title` is any text, `what` names what took so long; `None` when nothing was recorded.
+pub fn svg(title: &str, what: &str, latencies: &Latencies) -> Option<String> {
     let points = Points::of(latencies)?;
     let mut text = String::new();
     let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     // Writing to a string cannot fail, and the ranges are not empty.
-    draw(&root, title, latencies, &points).expect("a picture in memory");
+    draw(&root, (title, what), latencies, &points).expect("a picture in memory");
     drop(root);
     Some(text)
 }
@@ -78,15 +78,15 @@ impl Points {
     }
 }
 
-fn draw(root: &Area<'_>, title: &str, latencies: &Latencies, points: &Points) -> Drawn {
+fn draw(root: &Area<'_>, (title, what): (&str, &str), latencies: &Latencies, points: &Points) -> Drawn {
     root.fill(&WHITE)?;
     let root = root.margin(14, 10, 10, 34);
     let summary = latencies.summary();
     let font = |size: u32| TextStyle::from(("sans-serif", size).into_font()).color(&INK);
     root.draw_text(title, &font(20), (8, 4))?;
     let line = format!(
-        "{} round trips: p50 {}, p99 {}, p99.9 {}, max {}",
-        grouped(summary.count),
+        "{}: p50 {}, p99 {}, p99.9 {}, max {}",
+        counted(summary.count, "round trip"),
         micros(summary.p50 as f64 / 1e3),
         micros(summary.p99 as f64 / 1e3),
         micros(summary.p99_9 as f64 / 1e3),
@@ -95,8 +95,8 @@ fn draw(root: &Area<'_>, title: &str, latencies: &Latencies, points: &Points) ->
     root.draw_text(&line, &font(14), (8, 30))?;
     let (_, charts) = root.split_vertically(52);
     let (upper, lower) = charts.split_vertically(UPPER);
-    draw_bars(&upper, &summary_marks(&summary), points)?;
-    draw_slowest(&lower, summary.count, points)?;
+    draw_bars(&upper, what, &summary_marks(&summary), points)?;
+    draw_slowest(&lower, what, summary.count, points)?;
     root.present()?;
     Ok(())
 }
@@ -107,23 +107,23 @@ fn summary_marks(summary: &Summary) -> [(&'static str, f64); 4] {
 }
 
 /// How many took how long.
-fn draw_bars(area: &Area<'_>, marks: &[(&str, f64)], points: &Points) -> Drawn {
+fn draw_bars(area: &Area<'_>, what: &str, marks: &[(&str, f64)], points: &Points) -> Drawn {
     // Half a message is where a bar of one begins to be seen on a logarithmic scale.
     const FLOOR: f64 = 0.5;
     let width = (1.0 / BARS_PER_DOUBLING).exp2();
     let most = points.bars.iter().map(|&(_, count)| count).max().unwrap_or(1) as f64;
     let (low, high) = (points.bars[0].0 / width, points.max * width * width);
     let mut chart = ChartBuilder::on(area)
-        .margin_top(36)
+        .margin_top(54)
         .x_label_area_size(44)
         .y_label_area_size(76)
-        .build_cartesian_2d(Decades::new(low, high), (FLOOR..most * 2.0).log_scale())?;
+        .build_cartesian_2d(Decades::micros(low, high), Decades::counts(FLOOR, most * 2.0))?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
         .bold_line_style(GRID)
         .axis_style(INK)
-        .x_desc("round trip")
+        .x_desc(what)
         .y_desc("messages")
         .y_label_formatter(&|count| grouped(count.round() as u64))
         .draw()?;
@@ -135,26 +135,26 @@ fn draw_bars(area: &Area<'_>, marks: &[(&str, f64)], points: &Points) -> Drawn {
     )?;
     let label = TextStyle::from(("sans-serif", 12).into_font()).color(&MARK).pos(Pos::new(HPos::Center, VPos::Bottom));
     chart.draw_series(marks.iter().map(|&(_, at)| PathElement::new([(at, FLOOR), (at, most * 2.0)], MARK)))?;
-    let mut last = f64::NEG_INFINITY;
+    let (mut last, mut level) = (f64::NEG_INFINITY, 0);
     for &(name, at) in marks {
         let (x, y) = chart.backend_coord(&(at, most * 2.0));
         let (left, top) = area.get_base_pixel();
         // Above the one before it where it would stand on that.
-        let up = if f64::from(x) >= last + 38.0 { 2 } else { 15 };
-        area.draw_text(name, &label, (x - left, y - top - up))?;
+        level = if f64::from(x) >= last + 38.0 { 0 } else { level + 1 };
+        area.draw_text(name, &label, (x - left, y - top - 2 - 13 * level))?;
         last = f64::from(x);
     }
     Ok(())
 }
 
 /// The latency that all but one in so many stay within.
-fn draw_slowest(area: &Area<'_>, count: u64, points: &Points) -> Drawn {
+fn draw_slowest(area: &Area<'_>, what: &str, count: u64, points: &Points) -> Drawn {
     let most = (count as f64).max(10.0);
     let mut chart = ChartBuilder::on(area)
         .margin_top(8)
         .x_label_area_size(44)
         .y_label_area_size(76)
-        .build_cartesian_2d((1.0..most).log_scale(), Decades::new(points.min / 1.2, points.max * 1.2))?;
+        .build_cartesian_2d(Decades::shares(most), Decades::micros(points.min / 1.2, points.max * 1.2))?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
@@ -162,7 +162,7 @@ fn draw_slowest(area: &Area<'_>, count: u64, points: &Points) -> Drawn {
         .axis_style(INK)
         .x_desc("share of the messages that took at most so long")
         .x_label_formatter(&|&one_in| share(one_in))
-        .y_desc("round trip")
+        .y_desc(what)
         .draw()?;
     let mut steps = Vec::with_capacity(points.slower.len() * 2);
     for pair in points.slower.windows(2) {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_picture_names_what_the_table_names() {
-        let text = svg("echo", &of((0..99_999).map(|n| 500 + n % 100).chain([8_000_000]))).unwrap();
+        let text = svg("echo", "round trip", &of((0..99_999).map(|n| 500 + n % 100).chain([8_000_000]))).unwrap();
         for part in ["<svg", "echo", "100,000 round trips: p50 549 ns", "max 8.00 ms", "99.9 %", "round trip", "</svg>"]
         {
             assert!(text.contains(part), "{part}: {text}");
@@ -208,16 +208,16 @@ mod tests {
 
     #[test]
     fn one_message_no_message_and_the_extremes_are_drawn_too() {
-        assert!(svg("none", &Latencies::new()).is_none());
+        assert!(svg("none", "round trip", &Latencies::new()).is_none());
         for samples in [vec![0], vec![700], vec![1, 3_600_000_000_000], vec![u64::MAX]] {
-            let text = svg("few", &of(samples)).unwrap();
+            let text = svg("few", "round trip", &of(samples)).unwrap();
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
     }
 
     #[test]
     fn a_title_cannot_break_the_file() {
-        let text = svg("shm:///run/<a>&b", &of([500])).unwrap();
+        let text = svg("shm:///run/<a>&b", "round trip", &of([500])).unwrap();
         assert!(text.contains("shm:///run/&lt;a&gt;&amp;b"), "{text}");
     }
 }

@@ -85,7 +85,7 @@ impl Talk {
         // A table of nothing would only hide the reason.
         let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
         let printed = outputs.print(&report, quiet);
-        let drawn = outputs.draw(&report.title(), &measure.response);
+        let drawn = outputs.draw((&report.title(), report.latency_name()), &measure.response);
         let ended = ran.map_err(Failure::run).and(match outcome {
             Outcome::Complete => Ok(()),
             Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
