@@ -77,13 +77,13 @@ pub struct PingArgs {
     /// Measured messages, like 100000, 100k or 1m [default: 100k, unless --seconds is given].
     #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
     pub count: Option<u64>,
-    /// Measure for so long, like 10, 2.5 or 1min.
+    /// Measure for so long, like 10, 2.5 or 1min; where --rate is out of reach, up to 1 s more.
     #[arg(long, value_name = "S", value_parser = units::seconds)]
     pub seconds: Option<Duration>,
     /// Message size, like 0, 64, 4k or 1m.
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub size: u32,
-    /// Messages in flight on each connection.
+    /// Messages in flight on each connection; what is above the server's own depth waits at the client.
     #[arg(long, value_name = "D", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub depth: u32,
     /// Connections, all on the one core.
@@ -93,7 +93,7 @@ pub struct PingArgs {
     /// time a message was planned to go out, so that a stall counts for every message it delayed.
     #[arg(long, value_name = "R", value_parser = units::count)]
     pub rate: Option<u64>,
-    /// Check every byte of every reply.
+    /// Check every byte of every reply. One message in flight is not charged for it; several wait for each other's.
     #[arg(long)]
     pub verify: bool,
     /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000 and

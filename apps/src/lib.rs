@@ -14,7 +14,7 @@ pub mod load;
 pub mod log;
 pub mod measure;
 pub mod outcome;
-mod patience;
+pub mod patience;
 pub mod pattern;
 pub mod ping;
 pub mod plan;

@@ -177,7 +177,7 @@ mod tests {
             let report = CloseReport { reason: CloseReason::NobodyListens, attempts: 7, failed_before, ..CLOSED };
             Trouble::Connect { connection: 0, of: 1, over: Over::Rdma, report }.to_string()
         };
-        assert!(text(Some(CloseReason::NobodyListens)).contains("and port (attempt 7); is the server running"));
+        assert!(text(Some(CloseReason::NobodyListens)).contains("at that address (attempt 7); is the server running"));
         let before = CloseReason::Rejected { code: 10 };
         assert!(text(Some(before)).contains("(attempt 7; before that: rejected"), "{}", text(Some(before)));
     }

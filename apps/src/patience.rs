@@ -1,4 +1,4 @@
-//! A deadline for what may never end: output that nobody reads.
+//! A deadline for what may never end, output that nobody reads; and a word about what takes long.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc;
@@ -21,6 +21,21 @@ pub(crate) fn write(text: String, mut out: impl Write + Send + 'static) -> io::R
     })?;
     written.recv_timeout(OUTPUT).unwrap_or_else(|_| {
         Err(io::Error::new(ErrorKind::TimedOut, format!("its reader took nothing for {} s", OUTPUT.as_secs())))
+    })
+}
+
+/// Runs `act`, and says `what` on standard error if it takes more than a second: who waits wants to know for what.
+pub fn told_if_slow<R>(what: &str, act: impl FnOnce() -> R) -> R {
+    let (done, is_done) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if is_done.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("spinwire: {what}");
+            }
+        });
+        let result = act();
+        drop(done);
+        result
     })
 }
 

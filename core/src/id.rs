@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// Names one connection for the whole life of the process.
+/// Names one connection for the whole life of its engine. Another engine, also of the same process, has handles of its own,
+/// which may have the same numbers.
 ///
 /// The low 16 bits are the slot in the connection table, the high 48 bits the generation of that slot. A slot that is
 /// used a million times a second repeats its generation after nine years, so a stale handle is recognised, never reused.

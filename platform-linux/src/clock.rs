@@ -49,7 +49,7 @@ const READ_IN_USER_SPACE: [&str; 5] =
 /// One line for a report; a warning where each read costs a system call.
 impl fmt::Display for ClockSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "clock source {}", self.name)?;
+        write!(f, "{}", self.name)?;
         if !self.is_cheap() {
             f.write_str(
                 ": every reading may cost a system call and 0.1 us to several us; see \
@@ -92,12 +92,12 @@ mod tests {
     fn a_source_that_needs_system_calls_is_a_warning() {
         for name in ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"] {
             let source = ClockSource { name: name.into() };
-            assert_eq!(source.to_string(), format!("clock source {name}"));
+            assert_eq!(source.to_string(), name);
         }
         for name in ["hpet", "acpi_pm", "jiffies", "unknown"] {
             let source = ClockSource { name: name.into() };
             assert!(!source.is_cheap());
-            assert!(source.to_string().starts_with(&format!("clock source {name}: every reading may cost a system")));
+            assert!(source.to_string().starts_with(&format!("{name}: every reading may cost a system")));
         }
     }
 

@@ -23,7 +23,7 @@ pub enum CloseReason {
     #[error("refused by the peer: {0}")]
     Refused(Refusal),
     /// Nobody listens there (REJECTED with InfiniBand reason 8).
-    #[error("nobody listens at that address and port")]
+    #[error("nobody listens at that address")]
     NobodyListens,
     /// The peer's connection manager refused with this InfiniBand reason code (10: stale connection, 28: the program
     /// refused without saying why).

@@ -50,7 +50,7 @@ impl Cx<'_, '_> {
         self.core.now
     }
 
-    /// Begins a connection. [`Handler::on_open`](super::Handler::on_open) or
+    /// Begins a connection to an endpoint that the platform knows; a client of `spinwire-linux` has one, `EndpointId(0)`. [`Handler::on_open`](super::Handler::on_open) or
     /// [`Handler::on_close`](super::Handler::on_close) tells what became of it.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub enum AnyRole {
     Shm(ShmRole),
 }
 
-/// [`Setup`] or [`ShmSetup`], whichever the role asks for.
+/// `Setup` or [`ShmSetup`], whichever the role asks for.
 pub enum AnySetup {
     /// Through an RDMA device.
     #[cfg(feature = "rdma")]
@@ -78,7 +78,7 @@ macro_rules! either {
 }
 
 impl AnySetup {
-    /// As [`Setup::new`] and [`ShmSetup::new`]: pins the calling thread and allocates everything that `options` ask for.
+    /// As `Setup::new` and [`ShmSetup::new`]: pins the calling thread and allocates everything that `options` ask for.
     ///
     /// # Errors
     /// See [`AnySetupError`].
@@ -90,7 +90,7 @@ impl AnySetup {
         })
     }
 
-    /// As [`Setup::expose`] and [`ShmSetup::expose`]: makes `bytes` of zeroes that the peers of all connections may use as
+    /// As `Setup::expose` and [`ShmSetup::expose`]: makes `bytes` of zeroes that the peers of all connections may use as
     /// `rights` say, before the start.
     ///
     /// # Errors

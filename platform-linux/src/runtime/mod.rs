@@ -24,15 +24,15 @@
 //!
 //! | step | done by | what it can fail with |
 //! |---|---|---|
-//! | pin the thread, check where it runs | [`Setup::new`] | [`SetupError::Pin`] |
-//! | find the device behind the address | [`Setup::new`] | [`SetupError::Locate`] |
-//! | protection domain, completion queues, sizes fitted to the device | [`Setup::new`] | [`SetupError::Queues`] |
-//! | memory, on the device's NUMA node | [`Setup::new`] | [`SetupError::Memory`] |
-//! | registration | [`Setup::new`] | [`SetupError::Register`] |
-//! | event channel, engine, listener or endpoint | [`Setup::start`] | [`SetupError::Channel`], [`SetupError::Address`] |
+//! | pin the thread, check where it runs | `Setup::new` | `SetupError::Pin` |
+//! | find the device behind the address | `Setup::new` | `SetupError::Locate` |
+//! | protection domain, completion queues, sizes fitted to the device | `Setup::new` | `SetupError::Queues` |
+//! | memory, on the device's NUMA node | `Setup::new` | `SetupError::Memory` |
+//! | registration | `Setup::new` | `SetupError::Register` |
+//! | event channel, engine, listener or endpoint | `Setup::start` | `SetupError::Channel`, `SetupError::Address` |
 //! | the loop | [`Reactor::run`] | [`RunError`] |
 //!
-//! This is the order over RDMA, in [`Setup`]. [`ShmSetup`] does the same for processes of one machine over shared memory,
+//! This is the order over RDMA, in `Setup`. [`ShmSetup`] does the same for processes of one machine over shared memory,
 //! where there is no device to find and nothing to register. [`AnySetup`] is whichever of the two the address asks for;
 //! the application is the same.
 //!

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use spinwire::args::{CoreArgs, EchoCommand, Idle, Pages, Readiness};
 use spinwire::exit::Failure;
+use spinwire::patience;
 use spinwire_core::config::Mode;
 use spinwire_linux::mem::{PageKind, PagePolicy};
-use spinwire_linux::runtime::{self, LinkOptions, Options, ReadinessWish, Size};
+use spinwire_linux::runtime::{self, AnyRole, AnySetup, LinkOptions, Options, ReadinessWish, Size};
 use spinwire_linux::shm::{Users, user_number};
 use spinwire_linux::signals::Stop;
 
@@ -56,6 +57,14 @@ fn options(args: &CoreArgs) -> Result<Options, Failure> {
         lend_buffers: !args.private_buffers,
         ..defaults
     })
+}
+
+/// Sets up, and says so where it takes long: a server is not there for its clients until it is done.
+fn set_up(options: &Options, role: AnyRole) -> Result<AnySetup, Failure> {
+    let set_up = || AnySetup::new(options, role);
+    let setup =
+        patience::told_if_slow("still setting memory aside: connections x 5 x depth x the largest message", set_up);
+    setup.map_err(|error| not_set_up(error, &options.stop))
 }
 
 /// Why a set-up ended that was to end when `stop` says so.

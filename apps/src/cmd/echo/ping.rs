@@ -13,7 +13,7 @@ use spinwire::report::{Outputs, PingReport};
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
-use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, ShmRole, Size};
+use spinwire_linux::runtime::{AnyReactor, AnyRole, Options, ShmRole, Size};
 use spinwire_linux::signals::Stop;
 
 /// Runs the client.
@@ -42,7 +42,7 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
     };
     let talk = Talk::begin(args)?;
     let options = Options { stop: talk.stop.clone(), ..options };
-    let mut setup = AnySetup::new(&options, role).map_err(|error| super::not_set_up(error, &talk.stop))?;
+    let mut setup = super::set_up(&options, role)?;
     talk.ping(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 

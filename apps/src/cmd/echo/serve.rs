@@ -8,9 +8,10 @@ use spinwire::echo::{EchoServer, Event};
 use spinwire::exit::{self, Failure};
 use spinwire::log::{self, Log, Printer};
 use spinwire::report::{Outputs, ServeReport};
+use spinwire::units::counted;
 use spinwire_linux::address::Address;
 use spinwire_linux::clock;
-use spinwire_linux::runtime::{AnyReactor, AnyRole, AnySetup, Options, SetupReport, ShmRole, Size};
+use spinwire_linux::runtime::{AnyReactor, AnyRole, Options, SetupReport, ShmRole, Size};
 use spinwire_linux::signals::Stop;
 
 /// Lines about clients that may wait to be printed.
@@ -38,7 +39,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let talk = Talk::begin(args)?;
     let options = Options { stop: talk.stop.clone(), ..options };
-    let mut setup = AnySetup::new(&options, role).map_err(|error| super::not_set_up(error, &talk.stop))?;
+    let mut setup = super::set_up(&options, role)?;
     talk.serve(args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
@@ -92,12 +93,12 @@ fn say_ready(report: &SetupReport, mut out: impl Write) {
     // A closed standard output is no reason not to serve.
     let _ = writeln!(
         out,
-        "listening on {address} ({}, core {}, up to {} connections, depth {}, messages up to {} bytes)",
+        "listening on {address} ({}, core {}, up to {}, depth {}, messages up to {})",
         report.fabric.short_words(),
         report.cpu.cpu,
-        report.connections,
+        counted(report.connections.into(), "connection"),
         report.config.depth,
-        report.config.message_bytes_max,
+        counted(report.config.message_bytes_max.into(), "byte"),
     )
     .and_then(|()| out.flush());
 }
