@@ -35,7 +35,7 @@ pub enum DropReason {
     #[error("sent no request within {0}")]
     Silent(Nanos),
     /// It went before it had asked for anything.
-    #[error("went away without a request")]
+    #[error("went away without a request (as a server does that finds the name in use)")]
     Left,
     /// So many others had not been answered yet.
     #[error("{0} clients were waiting for an answer already")]
