@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use super::memory::AttachError;
+use super::unmap;
 use crate::sys::os::{CallError, Errno};
 
 /// The threads that close; they end when this goes. Handing something over never waits.
@@ -72,11 +73,12 @@ impl Lane {
 }
 
 /// Closing takes little.
-const STACK_BYTES: usize = 256 << 10;
+pub(super) const STACK_BYTES: usize = 256 << 10;
 
 impl Closer {
-    /// Starts the threads, on the CPUs that the calling thread may use: so before it is pinned.
+    /// Starts the threads, and the one that unmaps, on the CPUs that the calling thread may use: so before it is pinned.
     pub(crate) fn new() -> Result<Self, CallError> {
+        unmap::start()?;
         Ok(Self { strangers: Lane::new()?, peers: Lane::new()? })
     }
 

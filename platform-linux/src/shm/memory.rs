@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
+use super::unmap;
 use crate::mem::memfd::{self, limit};
 use crate::mem::{Bytes, PageKind, Refused, pieces};
 use crate::signals::Stop;
@@ -230,8 +231,7 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: made by `mmap` with this length; its owner is going, and with it all that refers to it.
-        let result = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert_eq!(result, 0, "a whole mapping can always be unmapped");
+        unsafe { unmap::unmap(self.base, self.len) };
     }
 }
 

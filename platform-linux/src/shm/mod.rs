@@ -75,6 +75,7 @@ mod slot;
 mod socket;
 mod tick;
 mod token;
+mod unmap;
 mod users;
 mod watch;
 mod wire;
