@@ -109,7 +109,7 @@ impl Fabric for NullFabric {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
         for half in [chain.0, chain.1] {
             self.unthanked += half.len() as u16;

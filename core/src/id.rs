@@ -92,9 +92,6 @@ pub enum WorkKind {
 pub struct WorkId(u64);
 
 impl WorkId {
-    /// What no work is like: there is no such kind.
-    pub(crate) const NONE: WorkId = WorkId(u64::MAX);
-
     /// Packs the parts; `index` keeps its low 20 bits.
     pub const fn new(conn: ConnId, kind: WorkKind, index: u32) -> Self {
         let kind = match kind {

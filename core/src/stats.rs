@@ -14,7 +14,7 @@
 use crate::config::BATCH_MAX;
 use crate::time::{Instant, Nanos};
 
-/// What an engine has done since it started. Every field only grows; `batch_largest` and `turn_longest` are maxima.
+/// What an engine has done since it started. Every field only grows; `turn_longest` is a maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -42,11 +42,9 @@ pub struct Stats {
     pub operations_failed: u64,
     /// Receives posted.
     pub receives_posted: u64,
-    /// Largest batch of completions one poll brought.
-    pub batch_largest: u64,
-    /// Batches of completions by their size: of 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, and full ones of [`BATCH_MAX`].
-    /// Polls that brought none are not counted.
-    pub batches: [u64; BATCH_SIZES],
+    /// Batches of completions by their size: the first counts those of 1, the last the full ones of [`BATCH_MAX`]. Polls that
+    /// brought none are not counted.
+    pub batches: [u64; BATCH_MAX],
     /// Sends that asked for a completion.
     pub sends_signaled: u64,
     /// Messages that carried credits and nothing else.
@@ -87,19 +85,17 @@ pub struct Stats {
     pub messages_after_close: u64,
 }
 
-/// Powers of two up to a full batch.
-const BATCH_SIZES: usize = BATCH_MAX.ilog2() as usize + 1;
-
-const _: () = assert!(BATCH_MAX.is_power_of_two(), "the last of `batches` counts the full ones");
-
 impl Stats {
+    /// The largest batch of completions one poll brought; 0 if none did.
+    pub fn batch_largest(&self) -> usize {
+        self.batches.iter().rposition(|&count| count > 0).map_or(0, |place| place + 1)
+    }
+
     /// A poll brought `size` completions, at most [`BATCH_MAX`].
     #[inline]
     pub(crate) fn polled(&mut self, size: usize) {
-        let Some(order) = size.checked_ilog2() else { return };
-        self.batches[order as usize] += 1;
-        if size as u64 > self.batch_largest {
-            self.batch_largest = size as u64;
+        if let Some(count) = self.batches.get_mut(size.wrapping_sub(1)) {
+            *count += 1;
         }
     }
 
@@ -119,10 +115,13 @@ mod tests {
     #[test]
     fn batches_are_counted_by_size() {
         let mut stats = Stats::default();
-        for size in 0..=BATCH_MAX {
+        let mut expected = [0; BATCH_MAX];
+        assert_eq!(stats.batch_largest(), 0);
+        for size in [0, 1, 1, 3, 0, BATCH_MAX] {
             stats.polled(size);
         }
-        assert_eq!((stats.batches, stats.batch_largest), ([1, 2, 4, 8, 16, 1], BATCH_MAX as u64));
+        (expected[0], expected[2], expected[BATCH_MAX - 1]) = (2, 1, 1);
+        assert_eq!((stats.batches, stats.batch_largest()), (expected, BATCH_MAX));
     }
 
     #[test]

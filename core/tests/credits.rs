@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use spinwire_core::config::Sizing;
-use spinwire_core::conn::{Credits, Imm, MessageKind, SendQueue};
+use spinwire_core::conn::{Credits, Imm, MessageKind, Others, SendQueue};
 use spinwire_core::fabric::SendWr;
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
@@ -55,12 +55,12 @@ impl Side<'_> {
             let buf = self.pool.take().expect("a buffer for each slot");
             let buf = Some(self.pool.lend(buf, WorkId::new(self.conn, WorkKind::Send, 0)));
             let imm = Some(Imm { credits: 0, kind: MessageKind::Data }.to_bits());
-            let mut wr = SendWr { buf, imm, len: 1, ..SendWr::EMPTY };
-            if self.queue.waiting() == 0 && self.credits.spend(MessageKind::Data) {
+            let goes = self.queue.waiting() == 0 && self.credits.spend(MessageKind::Data);
+            self.queue.push(&mut self.ring, SendWr { buf, imm, len: 1, ..SendWr::EMPTY });
+            if let Some(wr) = self.queue.next_waiting(&mut self.ring).filter(|_| goes) {
                 let (seq, signaled) = (self.queue.clear_seq(), self.queue.clear(wr.signaled));
                 (wr.wr_id, wr.signaled) = (WorkId::new(self.conn, WorkKind::Send, seq), signaled);
             }
-            self.queue.push(&mut self.ring, wr);
             (self.queued, pushed) = (self.queued + 1, pushed + 1);
         }
         pushed
@@ -110,9 +110,14 @@ impl Side<'_> {
             assert_eq!(count as usize, place + 1);
             self.device.drain(..=place);
             let (pool, work) = (&mut self.pool, WorkId::new(self.conn, WorkKind::Send, 0));
-            self.queue.retire(&mut self.ring, count, |lease| {
+            let mut sent = |lease: spinwire_core::pool::Lease| {
                 let buf = pool.reclaim(lease.index(), work).expect("it was lent once");
                 pool.release(buf);
+            };
+            self.queue.retire(&mut self.ring, count, |done| {
+                let (all, buffers) = (done.len() as u32, done.iter_mut().filter_map(|wr| wr.buf.take()));
+                let app = buffers.map(&mut sent).count() as u32;
+                Others { app, control: all - app }
             });
             retired += u64::from(count);
         }
@@ -128,7 +133,8 @@ impl Side<'_> {
             if imm.kind == MessageKind::Data {
                 self.received += 1;
                 assert_eq!(number, self.received, "lost, doubled or out of order");
-                self.credits.used_by_data();
+            } else {
+                self.credits.used_by_control();
             }
             self.used += 1;
             read += 1;

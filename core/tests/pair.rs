@@ -97,8 +97,7 @@ fn two_budgets_at_depth_128() {
         let stats = *world.nodes[0].engine.stats();
         assert!(world.nodes.iter().all(|node| node.app.done() && node.app.only().received == 5_000));
         assert!(stats.sends_signaled * 16 < stats.messages_sent, "not every send is signalled: {stats:?}");
-        let largest = stats.batches.iter().rposition(|&count| count > 0).unwrap();
-        assert_eq!(largest as u32, stats.batch_largest.ilog2(), "{stats:?}");
+        assert!(stats.batch_largest() > 1, "{stats:?}");
         world.end();
     }
 }

@@ -8,7 +8,7 @@ use attempts::{PATIENT, attempts_failed, fail_first, link, reach, spaces, world}
 use spinwire_core::cm::event::{CmEvent, CmEventKind as Kind, Target};
 use spinwire_core::fabric::{Completion, Outcome, WcStatus};
 use spinwire_core::id::{WorkId, WorkKind};
-use spinwire_core::sim::{Cqe, Phase, bare};
+use spinwire_core::sim::{App, Book, Cqe, Faults, Phase, Plan, World, bare};
 
 /// Whatever comes of the first attempt after it was given up, and whenever: the second goes its way.
 #[test]
@@ -94,5 +94,27 @@ fn names_of_attempts_are_not_given_out_again() {
     assert_eq!((next.slot(), next.generation()), (second.slot(), second.generation() + 1));
     world.run();
     assert_eq!(world.nodes[0].app.view(next).answered, 20);
+    world.end();
+}
+
+/// It comes when its buffer is on its way as the answer, and would put it in two hands.
+#[test]
+fn a_second_completion_of_a_receive_is_not_believed_while_its_buffer_is_the_answer() {
+    let mut spaces = spaces(PATIENT, 1);
+    // A late completion can be seen in the queue before it is polled.
+    let (book, faults) = (Book::default(), Faults { completions_late: 1_000, ..Faults::default() });
+    let mut world = World::new((13, faults), &mut spaces, &[1], |node, net| {
+        App::new(node, net, &book, if node == 1 { Plan::SILENT } else { Plan::default() })
+    });
+    let conn = world.connect(0, 1);
+    world.run_until(|world| {
+        let queue = &mut world.net.wire().hosts[1].recv_cq;
+        let message = queue.front().filter(|cqe| matches!(cqe.completion.outcome, Outcome::Done { .. })).cloned();
+        message.map(|cqe| queue.insert(1, Cqe { end: None, ..cqe })).is_some()
+    });
+    let stale = world.nodes[1].engine.stats().completions_stale;
+    world.run();
+    assert_eq!(world.nodes[1].engine.stats().completions_stale, stale + 1);
+    assert_eq!(world.nodes[0].app.view(conn).answered, 20);
     world.end();
 }

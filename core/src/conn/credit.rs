@@ -96,8 +96,8 @@ pub struct Credits {
     owed: u32,
     /// Of these, whether any was used by data.
     owed_for_data: bool,
-    /// The same of the receives that are used and not posted again yet.
-    used_by_data: bool,
+    /// Of the own receives that are used and not posted again yet, those that control messages used.
+    used_by_control: u32,
     /// Own receives that are always posted.
     own_window: u32,
 }
@@ -105,7 +105,7 @@ pub struct Credits {
 impl Credits {
     /// No counting: the peer is not a Spinwire.
     pub const RAW: Self =
-        Self { available: 0, window: 0, owed: 0, owed_for_data: false, used_by_data: false, own_window: 0 };
+        Self { available: 0, window: 0, owed: 0, owed_for_data: false, used_by_control: 0, own_window: 0 };
 
     /// The peer has posted `window` receives; this side always has `own_window` of them, and for a while a few more.
     ///
@@ -113,7 +113,7 @@ impl Credits {
     /// When either is below [`WINDOW_MIN`]. A hello that says so is refused before it comes here.
     pub const fn new(window: u32, own_window: u32) -> Self {
         assert!(window >= WINDOW_MIN && own_window >= WINDOW_MIN);
-        Self { available: window, window, owed: 0, owed_for_data: false, used_by_data: false, own_window }
+        Self { available: window, window, owed: 0, owed_for_data: false, used_by_control: 0, own_window }
     }
 
     /// Nothing is counted: the peer is not a Spinwire, or its hello has not been read.
@@ -187,17 +187,18 @@ impl Credits {
         allowed
     }
 
-    /// Whether receives are counted, and there is one for data.
+    /// Whether receives are counted, and there is one for data once `got` more are booked.
     #[inline]
-    pub(crate) const fn has_for_data(&self) -> bool {
-        self.available > 1
+    pub(crate) const fn has_for_data_with(&self, got: u32) -> bool {
+        self.available + got > 1
     }
 
-    /// Takes one of the peer's receives for data: [`Credits::has_for_data`] has said that there is one.
+    /// Books `got` credits, which the peer may give, and takes one of its receives for data:
+    /// [`Credits::has_for_data_with`] has said that there is one.
     #[inline]
-    pub(crate) const fn spend_for_data(&mut self) {
-        debug_assert!(self.has_for_data());
-        self.available -= 1;
+    pub(crate) const fn gain_and_spend(&mut self, got: u32) {
+        debug_assert!(self.can_gain(got) && self.has_for_data_with(got));
+        self.available = self.available + got - 1;
     }
 
     /// Own receives were posted again.
@@ -205,32 +206,35 @@ impl Credits {
     pub fn owe(&mut self, posted: u32) {
         if self.window != 0 && posted > 0 {
             self.owed += posted;
-            self.owed_for_data |= core::mem::take(&mut self.used_by_data);
+            // More than control messages have used: data has used the others.
+            self.owed_for_data |= posted > self.used_by_control;
+            self.used_by_control = self.used_by_control.saturating_sub(posted);
         }
     }
 
     /// What was posted so far is known to the peer: the hello says so.
     pub fn forgive(&mut self) {
-        self.owed = 0;
+        (self.owed, self.owed_for_data) = (0, false);
     }
 
-    /// A data message used one of the own receives: it is worth an update.
+    /// A control message used one of the own receives, which makes it no more urgent to tell the peer of it.
     #[inline]
-    pub fn used_by_data(&mut self) {
-        self.used_by_data = true;
+    pub fn used_by_control(&mut self) {
+        self.used_by_control += 1;
     }
 
-    /// Whether the peer may give `got` credits: not more than it has receives.
+    /// Whether a message with immediate data `imm` is data that gives what it may: no more credits than the peer has
+    /// receives. One comparison for both, for every other kind of message has a bit above all windows.
     #[inline]
-    pub(crate) const fn can_gain(&self, got: u16) -> bool {
-        self.available + got as u32 <= self.window
+    pub(crate) const fn can_gain(&self, imm: u32) -> bool {
+        self.available as u64 + imm as u64 <= self.window as u64
     }
 
-    /// The peer gave `got` credits, which it may, with data.
+    /// The peer gave `got` credits, which it may.
     #[inline]
-    pub(crate) fn gain_with_data(&mut self, got: u16) {
-        self.available += u32::from(got);
-        self.used_by_data();
+    pub(crate) fn gain_checked(&mut self, got: u32) {
+        debug_assert!(self.can_gain(got));
+        self.available += got;
     }
 
     /// The peer gave `got` credits.

@@ -9,12 +9,13 @@ mod table;
 pub use credit::{Credits, Imm, MessageKind};
 pub use op_queue::OpQueue;
 pub use release::{NotHeld, ReleaseWindow, WindowError};
-pub use send_queue::SendQueue;
+pub use send_queue::{Others, SendQueue};
 pub use table::{Place, Slot, Table, TableError, Vacant};
 
 use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
 use crate::cm::table::State;
+use crate::config::Sizing;
 use crate::id::{ConnId, EndpointId, RequestId, WorkId, WorkKind};
 use crate::time::{Instant, Nanos};
 
@@ -111,8 +112,8 @@ pub struct Conn {
     pub(crate) reason: Option<CloseReason>,
     /// See [`CloseReport`](crate::cm::reason::CloseReport).
     pub(crate) unconfirmed_after: Option<Nanos>,
-    /// What the work ids of its receives are like while it is [steady](Conn::is_steady), else what none is like.
-    steady_work: WorkId,
+    /// The number of its queue pair while it is [steady](Conn::is_steady), else none.
+    steady: QpNum,
     pub(crate) sends: SendQueue,
     pub(crate) credits: Credits,
     /// Receives the device has, and those of held messages.
@@ -161,7 +162,7 @@ impl Conn {
             lingers_since: Instant::NEVER,
             reason: None,
             unconfirmed_after: None,
-            steady_work: WorkId::NONE,
+            steady: QpNum::NONE,
             sends: SendQueue::new(0, 1, 0),
             credits: Credits::RAW,
             recv_posted: 0,
@@ -193,22 +194,28 @@ impl Conn {
     /// flush that deals with it settles it again.
     #[inline]
     pub(crate) fn is_steady(&self) -> bool {
-        let steady = self.steady_work != WorkId::NONE;
+        let steady = self.steady != QpNum::NONE;
         debug_assert!(!steady || self.flows() && !self.has_control_due());
         steady
     }
 
-    /// Whether `work` is one of its receives, and it is steady.
+    /// Whether it is steady, and `qp_num` is the number of its queue pair.
     #[inline]
-    pub(crate) fn is_steady_receive(&self, work: WorkId) -> bool {
-        debug_assert!(!self.is_steady() || self.steady_work == self.recv_work);
-        work.is_like(self.steady_work)
+    pub(crate) fn is_steady_on(&self, qp_num: u32) -> bool {
+        debug_assert!(!self.is_steady() || self.steady == self.qp_num);
+        self.steady == QpNum::of(qp_num)
+    }
+
+    /// Whether so many receives are missing that it is worth a post.
+    #[inline]
+    pub(crate) fn lacks_receives(&self, sizing: &Sizing) -> bool {
+        self.recv_posted + sizing.recv_batch <= sizing.recv_posted
     }
 
     /// Something happened that the hot path does not deal with.
     #[inline]
     pub(crate) fn unsettle(&mut self) {
-        self.steady_work = WorkId::NONE;
+        self.steady = QpNum::NONE;
     }
 
     /// A control message is to be queued.
@@ -220,7 +227,7 @@ impl Conn {
     /// What was due has been dealt with, as far as possible now.
     pub(crate) fn settle(&mut self) {
         let steady = self.flows() && !self.has_control_due();
-        self.steady_work = if steady { self.recv_work } else { WorkId::NONE };
+        self.steady = if steady { self.qp_num } else { QpNum::NONE };
     }
 
     /// A control message is due, or data waits for credits that may have come.

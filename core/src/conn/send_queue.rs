@@ -13,6 +13,7 @@
 //! completion does the same: what failed before it has shown a completion of its own. Unsignalled sends that succeeded
 //! show none, so nothing here ever waits for each send by itself.
 
+use super::Imm;
 use crate::fabric::SendWr;
 use crate::id::{INDEX_MASK, WorkId};
 use crate::pool::{Direction, Lease};
@@ -27,7 +28,8 @@ pub struct SendQueue {
     retired: u32,
     posted: u32,
     cleared: u32,
-    tail: u32,
+    /// Sends between `cleared` and the tail: none, most of the time.
+    waiting: u32,
     /// Every n-th send is signalled.
     signal_every: u32,
     /// Sends until the next signalled one, that one included.
@@ -36,6 +38,15 @@ pub struct SendQueue {
     app: u32,
     /// Control messages that are not retired.
     control: u32,
+}
+
+/// Of some sends, how many were not answers in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Others {
+    /// The application's.
+    pub app: u32,
+    /// Control messages.
+    pub control: u32,
 }
 
 impl SendQueue {
@@ -49,7 +60,7 @@ impl SendQueue {
             retired: start,
             posted: start,
             cleared: start,
-            tail: start,
+            waiting: 0,
             signal_every: 1,
             until_signal: 1,
             app: 0,
@@ -59,7 +70,7 @@ impl SendQueue {
 
     /// Sends that are not posted yet.
     pub const fn gathered(&self) -> u32 {
-        self.tail.wrapping_sub(self.posted)
+        self.tail().wrapping_sub(self.posted)
     }
 
     /// Sends that go out with the next flush.
@@ -71,7 +82,7 @@ impl SendQueue {
     /// Sends that wait for a credit.
     #[inline]
     pub const fn waiting(&self) -> u32 {
-        self.tail.wrapping_sub(self.cleared)
+        self.waiting
     }
 
     /// Sends the device has.
@@ -81,7 +92,7 @@ impl SendQueue {
 
     /// Slots in use.
     pub const fn occupied(&self) -> u32 {
-        self.tail.wrapping_sub(self.retired)
+        self.tail().wrapping_sub(self.retired)
     }
 
     /// The application's sends that are not retired.
@@ -97,6 +108,12 @@ impl SendQueue {
     /// Answers in place that are not retired.
     pub const fn answers(&self) -> u32 {
         self.occupied() - self.app - self.control
+    }
+
+    /// The sequence number that is given out next.
+    #[inline]
+    const fn tail(&self) -> u32 {
+        self.cleared.wrapping_add(self.waiting)
     }
 
     /// The sequence number of the send that is cleared next.
@@ -125,27 +142,35 @@ impl SendQueue {
         assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
         self.app += u32::from(wr.is_app());
         self.control += u32::from(wr.buf.is_none());
-        rings[self.slot(self.tail)] = wr;
-        self.tail = self.tail.wrapping_add(1);
+        rings[self.slot(self.tail())] = wr;
+        self.waiting += 1;
     }
 
-    /// Queues an answer in place and clears it, while nothing waits: as [`SendQueue::push`] and [`SendQueue::clear`] would.
-    /// Returns whether it is signalled.
-    ///
-    /// # Panics
-    /// As [`SendQueue::push`].
+    /// Queues an answer in place, which is numbered after `work`, and clears it, while nothing waits: as
+    /// [`SendQueue::push`] and [`SendQueue::clear`] would. There is room for it: a slot for each receive buffer. Returns its
+    /// sequence number, and where it lies.
+    #[inline(always)]
+    pub(crate) fn push_answer<'r>(
+        &mut self,
+        rings: &'r mut [SendWr],
+        work: WorkId,
+        buf: Lease,
+        len: u32,
+    ) -> (u32, &'r mut SendWr) {
+        debug_assert!(self.waiting() == 0 && buf.from() == Direction::Recv);
+        debug_assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
+        let seq = self.cleared;
+        let wr = &mut rings[self.slot(seq)];
+        self.cleared = seq.wrapping_add(1);
+        *wr = SendWr { wr_id: work.at(seq), imm: Some(Imm::DATA), buf: Some(buf), len, signaled: false };
+        (seq, wr)
+    }
+
+    /// Whether `seq` is all that is ready: it was cleared last.
     #[inline]
-    pub(crate) fn push_answer(&mut self, rings: &mut [SendWr], wr: SendWr) -> bool {
-        debug_assert!(self.waiting() == 0 && wr.buf.as_ref().is_some_and(|buf| buf.from() == Direction::Recv));
-        assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
-        let slot = &mut rings[self.slot(self.tail)];
-        *slot = wr;
-        self.tail = self.tail.wrapping_add(1);
-        let signaled = self.clear(false);
-        if signaled {
-            slot.signaled = true;
-        }
-        signaled
+    pub(crate) fn is_all(&self, seq: u32) -> bool {
+        debug_assert!(seq.wrapping_add(1) == self.cleared);
+        self.posted == seq
     }
 
     /// Queues a send before all that wait: a credit update must not wait behind data that waits for credits. Moves each of
@@ -155,7 +180,7 @@ impl SendQueue {
     /// As [`SendQueue::push`].
     pub fn push_front(&mut self, rings: &mut [SendWr], wr: SendWr) {
         self.push(rings, wr);
-        let mut seq = self.tail.wrapping_sub(1);
+        let mut seq = self.tail().wrapping_sub(1);
         while seq != self.cleared {
             let before = seq.wrapping_sub(1);
             rings.swap(self.slot(seq), self.slot(before));
@@ -168,11 +193,17 @@ impl SendQueue {
         (self.signal_every, self.until_signal) = (n, n);
     }
 
-    /// Clears the oldest send that waits, or the one that is pushed next if none does. Returns whether it is signalled:
-    /// every n-th is, and each that `must`.
+    /// Clears the oldest send that waits; there is one. Returns whether it is signalled: every n-th is, and each that `must`.
     #[inline]
     pub const fn clear(&mut self, must: bool) -> bool {
+        self.waiting -= 1;
         self.cleared = self.cleared.wrapping_add(1);
+        self.signals(must)
+    }
+
+    /// Counts a send that was cleared. Returns whether it is signalled.
+    #[inline(always)]
+    pub(crate) const fn signals(&mut self, must: bool) -> bool {
         self.until_signal -= 1;
         if self.until_signal > 0 && !must {
             return false;
@@ -222,33 +253,27 @@ impl SendQueue {
         self.retired.wrapping_sub(seq).wrapping_sub(1) < u32::MAX / 2
     }
 
-    /// Takes the oldest `count` sends out of the ring and hands their buffers to `give_back`.
+    /// Takes the oldest `count` sends out of the ring. `take` gets them, in one or two parts, takes their buffers out, and
+    /// says how many were not answers.
     ///
     /// # Panics
     /// The device does not have that many.
     #[inline]
-    pub fn retire(&mut self, rings: &mut [SendWr], count: u32, mut give_back: impl FnMut(Lease)) {
+    pub fn retire(&mut self, rings: &mut [SendWr], count: u32, mut take: impl FnMut(&mut [SendWr]) -> Others) {
         assert!(count <= self.in_flight(), "more sends were retired than the device has");
         let (first, second) = self.part(rings, self.retired, count);
-        let (mut app, mut control) = (self.app, self.control);
-        for half in [first, second] {
-            for wr in half {
-                match wr.buf.take() {
-                    Some(lease) => {
-                        app -= u32::from(lease.from() == Direction::Send);
-                        give_back(lease);
-                    }
-                    None => control -= 1,
-                }
+        for part in [first, second] {
+            if !part.is_empty() {
+                let Others { app, control } = take(part);
+                (self.app, self.control) = (self.app - app, self.control - control);
             }
         }
-        (self.app, self.control) = (app, control);
         self.retired = self.retired.wrapping_add(count);
     }
 
     /// Books everything as with the device, which will never carry it out, and returns how much that is.
     pub fn abandon(&mut self) -> u32 {
-        (self.posted, self.cleared) = (self.tail, self.tail);
+        (self.posted, self.cleared, self.waiting) = (self.tail(), self.tail(), 0);
         self.occupied()
     }
 
@@ -261,10 +286,11 @@ impl SendQueue {
         assert!(self.occupied() > 0);
         let wr = core::mem::replace(&mut rings[self.slot(self.retired)], SendWr::EMPTY);
         let next = self.retired.wrapping_add(1);
-        for counter in [&mut self.posted, &mut self.cleared] {
-            if *counter == self.retired {
-                *counter = next;
-            }
+        if self.cleared == self.retired {
+            (self.cleared, self.waiting) = (next, self.waiting - 1);
+        }
+        if self.posted == self.retired {
+            self.posted = next;
         }
         self.retired = next;
         self.app -= u32::from(wr.is_app());

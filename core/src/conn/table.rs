@@ -202,6 +202,15 @@ impl<'m, T: Vacant> Table<'m, T> {
         slot.id(index).map(|id| (id, &mut slot.value))
     }
 
+    /// The entry in slot `index`, which is known to be in use, with its handle. A look-up without a comparison: of a slot
+    /// that is not in use the value is [`Vacant::VACANT`] and the handle stale.
+    #[inline]
+    pub(crate) fn known_mut(&mut self, index: usize) -> Option<(ConnId, &mut T)> {
+        let slot = self.slots.get_mut(index)?;
+        debug_assert!(slot.id(index).is_some());
+        Some((ConnId::of_word(slot.word), &mut slot.value))
+    }
+
     /// The handle of the `place`-th live entry, `place` from 0 to `live - 1`, in no particular order. Removing an entry
     /// moves the last one into its place, so a walk that may remove goes from the last place to the first.
     pub fn live_at(&self, place: u32) -> Option<ConnId> {

@@ -19,18 +19,18 @@ pub struct PoolSlot([u64; 2]);
 /// operations are O(1), or O(n) for n buffers at once, but for [`Pool::reclaim_all`].
 #[derive(Debug)]
 pub struct Pool<'m> {
-    start: NonNull<u8>,
+    pub(super) start: NonNull<u8>,
     /// Length of the memory that the buffers lie in, in bytes.
     bytes: usize,
     region_offset: u64,
-    stride: u32,
-    len: u32,
-    from: Direction,
-    free: u32,
+    pub(super) stride: u32,
+    pub(super) len: u32,
+    pub(super) from: Direction,
+    pub(super) free: u32,
     /// By buffer: the word of the work it was lent for; 0 while it is free or in the program's hands.
     pub(super) lenders: &'m mut [u64],
     /// The numbers of the free buffers; the first `free` count.
-    stack: &'m mut [u32],
+    pub(super) stack: &'m mut [u32],
     memory: PhantomData<&'m mut [u8]>,
 }
 
@@ -218,7 +218,8 @@ impl<'m> Pool<'m> {
         assert!(self.from == Direction::Recv, "receives are posted from another pool");
         let kept = self.free.saturating_sub(chain.len() as u32);
         let taken = &self.stack[kept as usize..self.free as usize];
-        for (&index, wr) in taken.iter().rev().zip(chain) {
+        let chain = &mut chain[..taken.len()];
+        for (&index, wr) in taken.iter().zip(chain) {
             let work = work.with_index(index);
             // SAFETY: a number on the stack is one of this pool's, which has a lender for each.
             unsafe { *self.lenders.get_unchecked_mut(index as usize) = work.to_bits() };
@@ -240,6 +241,13 @@ impl<'m> Pool<'m> {
         unsafe { *self.stack.get_unchecked_mut(self.free as usize) = index };
         self.free += 1;
         true
+    }
+
+    /// Frees many buffers that were lent for `work`, each as [`Pool::free_lent`] would.
+    #[inline]
+    pub(crate) fn freeing(&mut self, work: WorkId) -> Freeing<'_> {
+        let Self { lenders, stack, free, .. } = self;
+        Freeing { work, lenders, stack, at: *free as usize, free }
     }
 
     /// Frees every buffer that is lent for any work of the connection that `work` is of, and returns how many there were. For
@@ -284,6 +292,36 @@ impl<'m> Pool<'m> {
         // SAFETY: index < total(), so the offset lies within the memory whose length `new` has checked.
         let start = unsafe { self.start.add(index as usize * self.stride as usize) };
         Buf { start, len: self.len, index, memory: PhantomData }
+    }
+}
+
+/// See [`Pool::freeing`]. The number of free buffers is in a register until the end.
+#[derive(Debug)]
+pub(crate) struct Freeing<'p> {
+    work: WorkId,
+    lenders: &'p mut [u64],
+    stack: &'p mut [u32],
+    at: usize,
+    free: &'p mut u32,
+}
+
+impl Freeing<'_> {
+    #[inline(always)]
+    pub(crate) fn free(&mut self, lease: &Lease) {
+        let lender = self.lenders.get_mut(lease.index() as usize).filter(|lender| **lender == self.work.to_bits());
+        if let Some(lender) = lender {
+            *lender = 0;
+            // SAFETY: this buffer was not on the stack, so there are fewer on it than the pool has; it has a place for each.
+            unsafe { *self.stack.get_unchecked_mut(self.at) = lease.index() };
+            self.at += 1;
+        }
+    }
+}
+
+impl Drop for Freeing<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.free = self.at as u32;
     }
 }
 

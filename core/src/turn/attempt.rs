@@ -33,9 +33,9 @@ impl<C: Control> Engine<'_, C> {
         let recv_posted = core::mem::take(&mut conn.recv_posted);
         conn.held = 0;
         let (sends, work) = (conn.sends.abandon(), conn.recv_work);
-        self.core.retire(id, sends);
+        self.core.retire(&mut self.recv_pool, id, sends);
         if recv_posted > 0 {
-            self.core.recv_pool.reclaim_all(work);
+            self.recv_pool.reclaim_all(work);
         }
     }
 }

@@ -45,7 +45,7 @@ impl<C: Control> Engine<'_, C> {
             let conn = core.conns.id_at(work.slot()).and_then(|id| core.conns.get(id));
             conn.is_some_and(|conn| work.is_of(conn.recv_work))
         };
-        for (holding, lent) in [(core.recv_pool.holding(is_live), received), (core.send_pool.holding(is_live), sent)] {
+        for (holding, lent) in [(self.recv_pool.holding(is_live), received), (core.send_pool.holding(is_live), sent)] {
             let Holding { twice_or_lost, lent_by_dead, lent: by_pool } = holding;
             exactly("buffers that are free twice, or neither free nor lent", twice_or_lost.into(), 0)?;
             exactly("buffers lent by connections that are gone", lent_by_dead.into(), 0)?;

@@ -5,9 +5,9 @@ use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
 use super::one_sided::OneSidedMemory;
 use crate::cm::event::Peer;
-use crate::config::{Config, Mode, Sizing};
-use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, QpNum, SendQueue, Table};
-use crate::fabric::{Batch, Completion, SendWr};
+use crate::config::{BATCH_MAX, Config, Mode, Sizing};
+use crate::conn::{Conn, Credits, Imm, MessageKind, Origin, Others, QpNum, SendQueue, Table};
+use crate::fabric::{Completion, RecvWr, SendWr};
 use crate::id::{ConnId, WorkId};
 use crate::pool::{Buf, Direction, Lease, Pool};
 use crate::stats::Stats;
@@ -25,7 +25,6 @@ pub(super) struct Core<'m> {
     pub(super) conns: Table<'m, Conn>,
     /// Send rings of all slots, one behind the other.
     pub(super) sends: &'m mut [SendWr],
-    pub(super) recv_pool: Pool<'m>,
     pub(super) send_pool: Pool<'m>,
     pub(super) dirty: Dirty<'m>,
     pub(super) stats: Stats,
@@ -33,28 +32,33 @@ pub(super) struct Core<'m> {
     pub(super) now: Instant,
     pub(super) timers: Wheel<'m>,
     pub(super) one_sided: OneSidedMemory<'m>,
+    /// Receives that are just being posted.
+    pub(super) chain: [RecvWr; BATCH_MAX],
 }
 
 impl<'m> Core<'m> {
-    pub(super) fn new(config: Config, memory: Memory<'m>) -> Result<Self, SetupError> {
+    /// With the pool of receive buffers, which stands beside it: a callback is shown what is in there while it has the core.
+    pub(super) fn new(config: Config, memory: Memory<'m>) -> Result<(Self, Pool<'m>), SetupError> {
         config.check()?;
         let sizing = config.sizing();
         memory.check(&config)?;
         let len = config.message_bytes_max;
         let Memory { conns, places, dirty, timers, sends, recv, send } = memory;
-        Ok(Self {
+        let recv_pool = Pool::new(Direction::Recv, recv.bytes, recv.region_offset, (len, recv.stride), recv.slots)?;
+        let core = Self {
             config,
             sizing,
             conns: Table::new(conns, places)?,
             sends,
-            recv_pool: Pool::new(Direction::Recv, recv.bytes, recv.region_offset, (len, recv.stride), recv.slots)?,
             send_pool: Pool::new(Direction::Send, send.bytes, send.region_offset, (len, send.stride), send.slots)?,
             dirty: Dirty::new(dirty),
             stats: Stats::default(),
             now: Instant::ZERO,
             timers: Wheel::new(timers, Instant::ZERO),
             one_sided: OneSidedMemory::default(),
-        })
+            chain: [const { RecvWr::EMPTY }; BATCH_MAX],
+        };
+        Ok((core, recv_pool))
     }
 
     /// Whose work a completion is: the connection its work id names, if it lives and the completion came from its queue
@@ -80,17 +84,17 @@ impl<'m> Core<'m> {
     /// Asks for what the messages of a batch are going to touch, all at once: with many connections it is in none of the near
     /// caches, and would else be waited for one line after the other. (Of few it is there, and asking costs more than it gives.)
     #[inline]
-    pub(super) fn prefetch(&self, batch: &Batch) {
+    pub(super) fn prefetch(&self, recv_pool: &Pool<'m>, batch: &[Completion]) {
         if batch.len() > 1 && self.conns.capacity() >= MANY {
-            self.prefetch_apart(batch);
+            self.prefetch_apart(recv_pool, batch);
         }
     }
 
     #[inline(never)]
-    fn prefetch_apart(&self, batch: &Batch) {
+    fn prefetch_apart(&self, recv_pool: &Pool<'m>, batch: &[Completion]) {
         for Completion { wr_id, .. } in batch {
             self.conns.prefetch(wr_id.slot());
-            self.recv_pool.prefetch(wr_id.index());
+            recv_pool.prefetch(wr_id.index());
         }
         for Completion { wr_id, .. } in batch {
             if let Some(conn) = self.conns.id_at(wr_id.slot()).and_then(|id| self.conns.get(id)) {
@@ -132,6 +136,13 @@ impl<'m> Core<'m> {
         }
     }
 
+    /// Books credits that a message on this connection has brought.
+    pub(super) fn book_credits(&mut self, id: ConnId, credits: u32) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.credits.gain_checked(credits);
+        }
+    }
+
     pub(super) fn queue_app(&mut self, id: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
         let conn = self.conns.get_mut(id).filter(|conn| conn.flows()).ok_or(SendError::NotOpen)?;
         if len > conn.send_bytes_max {
@@ -167,34 +178,14 @@ impl<'m> Core<'m> {
         Ok(())
     }
 
-    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up. The flush
-    /// visits the connection because the message came.
-    #[inline(always)]
-    pub(super) fn queue_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
-        let Self { conns, recv_pool, sends, stats, .. } = self;
-        let usual = |conn: &&mut Conn| conn.is_steady() && conn.credits.has_for_data();
-        let Some(conn) = conns.get_mut(id).filter(usual) else { return self.queue_other_answer(id, buf, len) };
-        let buf = recv_pool.lend(buf, conn.send_work);
-        conn.credits.spend_for_data();
-        // No message is longer than a buffer.
-        let len = len.min(conn.send_bytes_max);
-        let wr_id = conn.send_work.at(conn.sends.clear_seq());
-        stats.messages_sent += 1;
-        stats.bytes_sent += u64::from(len);
-        let wr = SendWr { wr_id, buf: Some(buf), len, imm: Some(Imm::DATA), signaled: false };
-        if conn.sends.push_answer(sends, wr) {
-            stats.sends_signaled += 1;
-        }
-    }
-
-    /// The same on a connection that is not steady, or has no credit left.
+    /// Queues a received message as its own answer, or gives the buffer back when the connection is no longer up.
     #[inline(never)]
-    fn queue_other_answer(&mut self, id: ConnId, buf: Buf<'m>, len: u32) {
+    pub(super) fn queue_answer(&mut self, recv_pool: &mut Pool<'m>, id: ConnId, buf: Buf<'m>, len: u32) {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.flows()) else {
-            return self.recv_pool.release(buf);
+            return recv_pool.release(buf);
         };
         let len = len.min(buf.len() as u32).min(conn.send_bytes_max);
-        let buf = self.recv_pool.lend(buf, conn.send_work);
+        let buf = recv_pool.lend(buf, conn.send_work);
         queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
         self.dirty.mark(id.slot());
     }
@@ -228,16 +219,11 @@ impl<'m> Core<'m> {
     }
 
     /// Gives back the buffers of the oldest `count` sends of a connection, which the device has carried out.
-    pub(super) fn retire(&mut self, id: ConnId, count: u32) {
-        let Self { conns, sends, recv_pool, send_pool, .. } = self;
+    pub(super) fn retire(&mut self, recv_pool: &mut Pool<'m>, id: ConnId, count: u32) {
+        let Self { conns, sends, send_pool, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return };
         let work = conn.send_work;
-        conn.sends.retire(sends, count, |lease| {
-            match lease.from() {
-                Direction::Recv => recv_pool.free_lent(lease.index(), work),
-                Direction::Send => send_pool.free_lent(lease.index(), work),
-            };
-        });
+        conn.sends.retire(sends, count, |done| give_back(recv_pool, send_pool, work, done));
     }
 
     pub(super) fn request_close(&mut self, id: ConnId) {
@@ -257,20 +243,47 @@ impl<'m> Core<'m> {
     }
 }
 
+/// Gives the buffers of sends back that are done.
+fn give_back(recv_pool: &mut Pool<'_>, send_pool: &mut Pool<'_>, work: WorkId, mut done: &mut [SendWr]) -> Others {
+    let mut others = Others { app: 0, control: 0 };
+    loop {
+        let answers = give_back_answers(recv_pool, work, done);
+        let Some((other, behind)) = done[answers..].split_first_mut() else { return others };
+        match other.buf.take() {
+            Some(lease) => {
+                others.app += 1;
+                send_pool.free_lent(lease.index(), work);
+            }
+            None => others.control += 1,
+        }
+        done = behind;
+    }
+}
+
+/// As far as they are answers in place; returns how many. In a function of its own: a loop with nothing around it.
+#[inline(never)]
+fn give_back_answers(recv_pool: &mut Pool<'_>, work: WorkId, done: &mut [SendWr]) -> usize {
+    let mut freeing = recv_pool.freeing(work);
+    for (count, wr) in done.iter_mut().enumerate() {
+        let Some(lease) = wr.buf.take_if(|lease| lease.from() == Direction::Recv) else { return count };
+        freeing.free(&lease);
+    }
+    done.len()
+}
+
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
 #[inline(always)]
 fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, rings: &mut [SendWr], buf: Lease, len: u32) {
-    let mut wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), ..SendWr::EMPTY };
-    if conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data) {
-        clear(stats, conn.send_work, &mut conn.sends, &mut wr);
-    } else {
-        conn.unsettle();
-    }
+    let goes = conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data);
+    let wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), ..SendWr::EMPTY };
     conn.sends.push(rings, wr);
+    match conn.sends.next_waiting(rings) {
+        Some(wr) if goes => clear(stats, conn.send_work, &mut conn.sends, wr),
+        _ => conn.unsettle(),
+    }
 }
 
-/// Books a send as one that goes out with the next flush: it has its credit. It is the oldest that waits, or is about to
-/// be.
+/// Books the oldest send that waits as one that goes out with the next flush: it has its credit.
 #[inline]
 fn clear(stats: &mut Stats, work: WorkId, sends: &mut SendQueue, wr: &mut SendWr) {
     wr.wr_id = work.at(sends.clear_seq());

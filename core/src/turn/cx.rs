@@ -12,6 +12,28 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Cx<'a, 'm> {
     pub(super) core: &'a mut Core<'m>,
+    /// Credits that the message which the callback is shown has brought, and to which slot's connection. They are booked
+    /// after the callback, with everything else about the message, or when it sends on that connection.
+    brought: (usize, u32),
+}
+
+impl<'a, 'm> Cx<'a, 'm> {
+    #[inline(always)]
+    pub(super) fn new(core: &'a mut Core<'m>) -> Self {
+        Self { core, brought: (0, 0) }
+    }
+
+    /// For a message on the connection in `slot`, which brought so many credits.
+    #[inline(always)]
+    pub(super) fn with_credits(core: &'a mut Core<'m>, slot: usize, credits: u32) -> Self {
+        Self { core, brought: (slot, credits) }
+    }
+
+    /// Credits that are not booked yet.
+    #[inline(always)]
+    pub(super) fn credits_left(self) -> u32 {
+        self.brought.1
+    }
 }
 
 /// A message was not taken.
@@ -75,6 +97,9 @@ impl Cx<'_, '_> {
     /// # Errors
     /// See [`SendError`]; `fill` was not called and nothing was queued.
     pub fn send_with(&mut self, conn: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
+        if self.brought.0 == conn.slot() {
+            self.core.book_credits(conn, core::mem::take(&mut self.brought.1));
+        }
         self.core.queue_app(conn, len, fill)
     }
 

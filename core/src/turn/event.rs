@@ -35,7 +35,7 @@ impl<C: Control> Engine<'_, C> {
             Target::Conn(id) => self.conn_event(handler, id, event),
             Target::Request(listener, request) => self.request(handler, listener, request, event),
             Target::Listener(listener) if event.kind == CmEventKind::DeviceRemoval => {
-                handler.on_listener_lost(&mut Cx { core: &mut self.core }, listener, event.kind);
+                handler.on_listener_lost(&mut Cx::new(&mut self.core), listener, event.kind);
             }
             // A hint, such as ADDR_CHANGE after a bond changed its port: the listener goes on.
             Target::Listener(_) => self.core.stats.events_ignored += 1,

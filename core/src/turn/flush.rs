@@ -6,23 +6,15 @@ use crate::cm::reason::CloseReason;
 use crate::cm::table::{Input, State};
 use crate::config::{BATCH_MAX, Sizing};
 use crate::conn::{Conn, Due, MessageKind, QpNum};
-use crate::fabric::{ActionError, Control, Fabric, PostError, RecvWr, SendWr};
+use crate::fabric::{ActionError, Control, Fabric, PostError, SendWr};
 use crate::id::ConnId;
+use crate::pool::Pool;
 use crate::stats::Stats;
 
 impl<C: Control> Engine<'_, C> {
-    /// Visits each connection that something happened to, `last` at last. One that is marked again meanwhile waits for the
-    /// next turn.
-    #[inline(always)]
-    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H, last: ConnId) {
-        if !self.core.dirty.is_empty() {
-            self.flush_apart(handler);
-        }
-        self.visit(handler, last);
-    }
-
+    /// Visits each connection that something happened to. One that is marked again meanwhile waits for the next turn.
     #[inline(never)]
-    pub(super) fn flush_apart<H: Handler>(&mut self, handler: &mut H) {
+    pub(super) fn flush<H: Handler>(&mut self, handler: &mut H) {
         let walk = self.core.dirty.walk();
         for place in walk.places() {
             let slot = self.core.dirty.take(walk, place);
@@ -32,7 +24,6 @@ impl<C: Control> Engine<'_, C> {
         }
     }
 
-    #[inline(always)]
     fn visit<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Core { conns, sends, sizing, stats, .. } = &mut self.core;
         let Some(conn) = conns.get_mut(id) else { return };
@@ -40,7 +31,7 @@ impl<C: Control> Engine<'_, C> {
             return self.flush_other(handler, id);
         }
         let sent = post_sends(&mut self.fabric, stats, conn, sends);
-        let short = lacks_receives(conn, sizing);
+        let short = conn.lacks_receives(sizing);
         self.posted(handler, id, sent, short);
     }
 
@@ -54,7 +45,7 @@ impl<C: Control> Engine<'_, C> {
         if let Some(conn) = conns.get_mut(id) {
             let sent = if sends_out(conn.state) { post_sends(&mut self.fabric, stats, conn, sends) } else { Ok(()) };
             conn.settle();
-            let short = lacks_receives(conn, sizing);
+            let short = conn.lacks_receives(sizing);
             self.posted(handler, id, sent, short);
         }
         self.check_sends_done(handler, id);
@@ -63,11 +54,11 @@ impl<C: Control> Engine<'_, C> {
 
     /// The sends are posted: posts receives where they are short. Sends come first, for they are what somebody waits for,
     /// and the spare receives cover the moment.
-    #[inline(always)]
-    fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
+    #[inline(never)]
+    pub(super) fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
         if let Err(error) = sent {
             self.post_failed(handler, id, "send", error);
-        } else if short && let Err(error) = self.core.top_up(&mut self.fabric, id) {
+        } else if short && let Err(error) = self.core.top_up(&mut self.recv_pool, &mut self.fabric, id) {
             self.post_failed(handler, id, "receive", error);
         }
     }
@@ -102,7 +93,7 @@ impl<C: Control> Engine<'_, C> {
     /// The receives a peer finds when it connects: they are in the hello, not owed.
     pub(super) fn post_first_receives(&mut self, id: ConnId) -> Result<(), ActionError> {
         self.core
-            .top_up(&mut self.fabric, id)
+            .top_up(&mut self.recv_pool, &mut self.fabric, id)
             .map_err(|error| ActionError { call: "ibv_post_recv", errno: error.errno })?;
         let core = &mut self.core;
         match core.conns.get_mut(id) {
@@ -118,7 +109,7 @@ impl<C: Control> Engine<'_, C> {
     }
 }
 
-impl Core<'_> {
+impl<'m> Core<'m> {
     /// Adds a control message where one is due and can go, and clears what was waiting.
     #[inline(never)]
     fn gather(&mut self, id: ConnId) {
@@ -137,19 +128,16 @@ impl Core<'_> {
 
     /// Posts receives until there are as many as promised, or no buffer is left.
     #[inline(never)]
-    fn top_up(&mut self, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
-        let Self { conns, recv_pool, sizing, stats, dirty, .. } = self;
+    fn top_up(&mut self, recv_pool: &mut Pool<'m>, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
+        let Self { conns, sizing, stats, dirty, chain, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };
-        if conn.qp_num == QpNum::NONE
-            || !matches!(conn.state, State::Established | State::Lingering | State::Connecting | State::Accepting)
-        {
+        if !conn.is_steady() && !takes_receives(conn) {
             return Ok(());
         }
         let missing = sizing.recv_posted - conn.recv_posted;
         let spare = (sizing.recv_buffers - conn.sends.answers()).saturating_sub(conn.recv_posted);
         let mut wanted = missing.min(spare);
         while wanted > 0 {
-            let mut chain = [const { RecvWr::EMPTY }; BATCH_MAX];
             let room = (wanted as usize).min(BATCH_MAX);
             let lent = recv_pool.lend_receives(conn.recv_work, &mut chain[..room]);
             let chain = &chain[..lent];
@@ -184,8 +172,8 @@ impl Core<'_> {
 }
 
 /// Posts what is ready, in one chain. Credits go with the first of it.
-#[inline(always)]
-fn post_sends(
+#[inline]
+pub(super) fn post_sends(
     fabric: &mut impl Fabric,
     stats: &mut Stats,
     conn: &mut Conn,
@@ -212,10 +200,10 @@ fn post_sends(
     result
 }
 
-/// Whether so many receives are missing that it is worth a post.
-#[inline]
-fn lacks_receives(conn: &Conn, sizing: &Sizing) -> bool {
-    sizing.recv_posted - conn.recv_posted >= sizing.recv_batch
+/// Whether there is a queue pair for receives that will come back by themselves.
+fn takes_receives(conn: &Conn) -> bool {
+    conn.qp_num != QpNum::NONE
+        && matches!(conn.state, State::Established | State::Lingering | State::Connecting | State::Accepting)
 }
 
 /// States in which sends go out.

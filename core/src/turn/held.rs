@@ -12,18 +12,24 @@ use super::{Core, Engine, Handler};
 use crate::cm::table::State;
 use crate::fabric::{Control, SendWr};
 use crate::id::ConnId;
-use crate::pool::Buf;
+use crate::pool::{Buf, Pool};
 
 impl<'m> Core<'m> {
     /// Keeps a message until the hello is there. After an answer that was no hello, nothing is wanted any more.
     #[cold]
-    pub(super) fn hold(&mut self, id: ConnId, buf: Buf<'m>, bytes: u32, imm: Option<u32>) {
+    pub(super) fn hold(
+        &mut self,
+        recv_pool: &mut Pool<'m>,
+        id: ConnId,
+        buf: Buf<'m>,
+        (bytes, imm): (u32, Option<u32>),
+    ) {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.state == State::Connecting) else {
             self.stats.messages_after_close += 1;
-            return self.recv_pool.release(buf);
+            return recv_pool.release(buf);
         };
         let wr_id = conn.recv_work.with_index(buf.index());
-        self.recv_pool.lend(buf, wr_id);
+        recv_pool.lend(buf, wr_id);
         conn.recv_posted += 1;
         conn.held += 1;
         conn.sends.push(self.sends, SendWr { wr_id, len: bytes, imm, ..SendWr::EMPTY });
@@ -40,7 +46,7 @@ impl<C: Control> Engine<'_, C> {
             let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.held > 0) else { return };
             conn.held -= 1;
             let held = conn.sends.pop(core.sends);
-            let Some(buf) = core.recv_pool.reclaim(held.wr_id.index(), held.wr_id) else { continue };
+            let Some(buf) = self.recv_pool.reclaim(held.wr_id.index(), held.wr_id) else { continue };
             conn.recv_posted -= 1;
             core.dirty.mark(id.slot());
             self.arrived(handler, id, buf, (held.len, held.imm));

@@ -1,10 +1,12 @@
 //! Step 1: receive completions become messages.
 
+use core::slice;
+
 use super::{Answer, Core, Cx, Engine, Handler, RELEASES_PER_TURN};
 use crate::cm::reason::{CloseReason, ProtocolError};
 use crate::cm::table::{Input, State};
 use crate::config::Mode;
-use crate::conn::{Conn, Due, Imm, MessageKind, QpNum};
+use crate::conn::{Conn, Due, Imm, MessageKind};
 use crate::fabric::{Batch, Completion, Control, Fabric, Outcome, WcStatus};
 use crate::id::ConnId;
 use crate::pool::Buf;
@@ -12,89 +14,56 @@ use crate::time::Instant;
 use crate::timer::TimerKind;
 
 impl<'m, C: Control> Engine<'m, C> {
-    /// One batch of receive completions. Stale ones do not count: connections that are refused leave theirs behind, a
-    /// queue pair's worth each, and could come faster than one batch a turn takes them out of the queue.
-    ///
-    /// Returns the connection of the last message, which the flush has to visit although it is not marked: most batches
-    /// are about one connection. [`ConnId::NONE`] if there was no message.
+    /// One batch of receive completions, which is not empty.
     #[inline(always)]
-    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) -> ConnId {
-        let stale = self.core.stats.completions_stale;
-        let last = self.receive_batch(handler, batch, ConnId::NONE);
-        if batch.is_full() { self.receive_more(handler, batch, stale, last) } else { last }
+    pub(super) fn receive<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) {
+        match &batch[..] {
+            [completion] => self.receive_one(handler, completion),
+            _ => self.receive_several(handler, batch),
+        }
     }
 
-    /// The queue may hold more than the batch that was just handled, with which the count of stale completions was `stale`
-    /// or more.
+    /// Most batches are of one. The calls in here come last, so that the short way saves no registers for them.
     #[inline(never)]
-    fn receive_more<H: Handler>(
-        &mut self,
-        handler: &mut H,
-        batch: &mut Batch,
-        mut stale: u64,
-        mut last: ConnId,
-    ) -> ConnId {
-        self.behind = true;
-        for _ in 1..BATCHES_MAX {
-            if !batch.is_full() || self.core.stats.completions_stale == stale {
+    fn receive_one<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
+        self.core.stats.polled(1);
+        if self.short_way(handler, slice::from_ref(completion)).is_some() {
+            self.received(handler, completion);
+        }
+    }
+
+    /// A full batch is followed by others as long as it has stale completions in it: connections that are refused leave theirs
+    /// behind, a queue pair's worth each, and could come faster than one batch a turn takes them out of the queue.
+    #[inline(never)]
+    fn receive_several<H: Handler>(&mut self, handler: &mut H, batch: &mut Batch) {
+        for batches in 1.. {
+            let stale = self.core.stats.completions_stale;
+            self.core.stats.polled(batch.len());
+            self.core.prefetch(&self.recv_pool, batch);
+            let mut rest = &batch[..];
+            while let Some(left) = self.short_way(handler, rest) {
+                let Some((completion, behind)) = rest[left..].split_first() else { break };
+                self.received(handler, completion);
+                rest = behind;
+            }
+            if !batch.is_full() {
                 break;
             }
-            stale = self.core.stats.completions_stale;
+            self.behind = true;
+            if batches == BATCHES_MAX || self.core.stats.completions_stale == stale {
+                break;
+            }
             batch.clear();
             self.fabric.poll_recv(batch);
-            last = self.receive_batch(handler, batch, last);
         }
-        last
-    }
-
-    #[inline(always)]
-    fn receive_batch<H: Handler>(&mut self, handler: &mut H, batch: &Batch, mut last: ConnId) -> ConnId {
-        self.core.stats.polled(batch.len());
-        self.core.prefetch(batch);
-        for completion in batch {
-            if !self.received_data(handler, completion, &mut last) {
-                self.received(handler, completion);
-            }
-        }
-        last
-    }
-
-    /// The short way of what comes most of the time: data on a [steady](Conn::is_steady) connection. Anything else, and
-    /// whatever is not as it should be, is left as it is; `false` then.
-    #[inline(always)]
-    fn received_data<H: Handler>(&mut self, handler: &mut H, completion: &Completion, last: &mut ConnId) -> bool {
-        let Core { conns, recv_pool, dirty, stats, now, .. } = &mut self.core;
-        let Completion { wr_id, qp_num, outcome } = *completion;
-        let Outcome::Done { bytes, imm: Some(imm) } = outcome else { return false };
-        let Some((id, conn)) = conns.at_mut(wr_id.slot()) else { return false };
-        if !(conn.is_steady_receive(wr_id) && conn.qp_num == QpNum::of(qp_num)) {
-            return false;
-        }
-        let Some(credits) = Imm::of_data(imm).filter(|&got| conn.credits.can_gain(got)) else { return false };
-        if bytes > recv_pool.buffer_bytes() {
-            return false;
-        }
-        let Some(buf) = recv_pool.reclaim(wr_id.index(), wr_id) else { return false };
-        conn.credits.gain_with_data(credits);
-        conn.recv_posted -= 1;
-        conn.heard = *now;
-        if *last != id {
-            let before = core::mem::replace(last, id);
-            if before != ConnId::NONE {
-                dirty.mark(before.slot());
-            }
-        }
-        stats.messages_received += 1;
-        self.hand_over(handler, id, buf, bytes);
-        true
     }
 
     #[inline(never)]
     fn received<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
-        let Core { conns, recv_pool, dirty, stats, .. } = &mut self.core;
+        let Core { conns, dirty, stats, .. } = &mut self.core;
         let Some((id, conn)) = Core::owner(conns, stats, completion, |conn| conn.recv_work) else { return };
         // The buffer counts only if it is posted for this very receive: a completion is never believed twice.
-        let Some(buf) = recv_pool.reclaim(completion.wr_id.index(), completion.wr_id) else {
+        let Some(buf) = self.recv_pool.reclaim(completion.wr_id.index(), completion.wr_id) else {
             stats.completions_stale += 1;
             return;
         };
@@ -115,7 +84,7 @@ impl<'m, C: Control> Engine<'m, C> {
         (bytes, imm): (u32, Option<u32>),
     ) {
         let (mode, now) = (self.core.config.mode, self.core.now);
-        let Some(conn) = self.core.conns.get_mut(id) else { return self.core.recv_pool.release(buf) };
+        let Some(conn) = self.core.conns.get_mut(id) else { return self.recv_pool.release(buf) };
         let flows = conn.flows();
         match read_message(conn, flows, mode, now, buf.len(), (bytes, imm)) {
             Ok(MessageKind::Data) => self.deliver(handler, id, flows, buf, bytes),
@@ -123,23 +92,17 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, buf: Buf<'m>, bytes: u32) {
+    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, flows: bool, mut buf: Buf<'m>, bytes: u32) {
         if !flows && !self.is_wanted(handler, id) {
             self.core.stats.messages_after_close += 1;
-            return self.core.recv_pool.release(buf);
+            return self.recv_pool.release(buf);
         }
         self.core.stats.messages_received += 1;
-        self.hand_over(handler, id, buf, bytes);
-    }
-
-    #[inline(always)]
-    fn hand_over<H: Handler>(&mut self, handler: &mut H, id: ConnId, mut buf: Buf<'m>, bytes: u32) {
         self.core.stats.bytes_received += u64::from(bytes);
-        let answer = handler.on_message(&mut Cx { core: &mut self.core }, id, &mut buf[..bytes as usize]);
-        match answer {
-            Answer::None => self.core.recv_pool.release(buf),
+match handler.on_message(&mut Cx::new(&mut self.core), id, &mut buf[..bytes as usize]) {
+            Answer::None => self.recv_pool.release(buf),
             // What lies behind the message is of an earlier one, and maybe not of this peer.
-            Answer::InPlace(len) => self.core.queue_answer(id, buf, len.min(bytes)),
+            Answer::InPlace(len) => self.core.queue_answer(&mut self.recv_pool, id, buf, len.min(bytes)),
         }
     }
 
@@ -167,10 +130,10 @@ impl<'m, C: Control> Engine<'m, C> {
         read: Result<MessageKind, Option<ProtocolError>>,
     ) {
         match read {
-            Err(None) => return self.core.hold(id, buf, bytes, imm),
+            Err(None) => return self.core.hold(&mut self.recv_pool, id, buf, (bytes, imm)),
             Err(Some(fault)) => return self.peer_fault(handler, id, buf, fault),
             Ok(MessageKind::WriteImm) => return self.told_of_write(handler, id, buf, bytes),
-            Ok(_) => self.core.recv_pool.release(buf),
+            Ok(_) => self.recv_pool.release(buf),
         }
         // Any message proves that the peer is up.
         self.peer_is_up(handler, id);
@@ -182,7 +145,7 @@ impl<'m, C: Control> Engine<'m, C> {
     }
 
     pub(super) fn peer_fault<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, fault: ProtocolError) {
-        self.core.recv_pool.release(buf);
+        self.recv_pool.release(buf);
         self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
     }
 
@@ -193,7 +156,7 @@ impl<'m, C: Control> Engine<'m, C> {
             let fault = ProtocolError::Overrun { max: buf.len() as u32 };
             return self.peer_fault(handler, id, buf, fault);
         }
-        self.core.recv_pool.release(buf);
+        self.recv_pool.release(buf);
         self.work_failed(handler, id, "receive", status, vendor);
     }
 
@@ -266,8 +229,8 @@ fn read_message(
         return Err(Some(ProtocolError::TooLong { got: bytes, max: 0 }));
     }
     conn.credits.gain(message.credits).map_err(Some)?;
-    if matches!(message.kind, MessageKind::Data | MessageKind::WriteImm) {
-        conn.credits.used_by_data();
+    if !matches!(message.kind, MessageKind::Data | MessageKind::WriteImm) {
+        conn.credits.used_by_control();
     }
     Ok(message.kind)
 }

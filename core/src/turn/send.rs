@@ -40,7 +40,7 @@ impl<C: Control> Engine<'_, C> {
             // Retiring takes it off the books, and it may be the last: that it went nowhere is noted first.
             conn.note_unconfirmed(*now);
         }
-        self.core.retire(id, count);
+        self.core.retire(&mut self.recv_pool, id, count);
         // Buffers that were answers may be posted again, and gathered sends may go.
         self.core.dirty.mark(id.slot());
         if let Outcome::Failed { status, vendor } = completion.outcome {
@@ -54,7 +54,7 @@ impl<C: Control> Engine<'_, C> {
         let Some(conn) = self.core.conns.get_mut(id) else { return };
         if conn.starved && conn.state == State::Established && conn.sends.app() < app_slots {
             conn.starved = false;
-            handler.on_writable(&mut Cx { core: &mut self.core }, id);
+            handler.on_writable(&mut Cx::new(&mut self.core), id);
         }
         self.check_sends_done(handler, id);
     }

@@ -14,7 +14,7 @@ impl<C: Control> Engine<'_, C> {
         let conn = self.core.conns.id_at(link.slot())?;
         let work = self.core.conns.get(conn).filter(|conn| conn.link == link)?.recv_work;
         let pool = match from {
-            Direction::Recv => &mut self.core.recv_pool,
+            Direction::Recv => &mut self.recv_pool,
             Direction::Send => &mut self.core.send_pool,
         };
         pool.lent_bytes(index, work)

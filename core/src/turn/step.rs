@@ -141,7 +141,7 @@ impl<C: Control> Engine<'_, C> {
         if !core::mem::replace(&mut conn.opened, true) {
             self.core.stats.opened += 1;
             self.open_operations(id);
-            handler.on_open(&mut Cx { core: &mut self.core }, id);
+            handler.on_open(&mut Cx::new(&mut self.core), id);
         }
     }
 
@@ -167,7 +167,7 @@ impl<C: Control> Engine<'_, C> {
         self.core.timers.cancel_all(id);
         self.core.conns.remove_up_to(id, link);
         self.core.stats.closed += 1;
-        handler.on_close(&mut Cx { core: &mut self.core }, id, &report);
+        handler.on_close(&mut Cx::new(&mut self.core), id, &report);
     }
 }
 

@@ -69,8 +69,8 @@ fn two_sides_never_overrun_never_deadlock_and_fall_silent() {
                 let side = &mut sides[me];
                 while let Some(imm) = side.inbox.pop_front() {
                     side.credits.gain(imm.credits).unwrap();
-                    if imm.kind == MessageKind::Data {
-                        side.credits.used_by_data();
+                    if imm.kind != MessageKind::Data {
+                        side.credits.used_by_control();
                     }
                     side.waits = false;
                     side.owes_answer |= imm.kind == MessageKind::Ask;

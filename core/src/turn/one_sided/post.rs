@@ -131,7 +131,7 @@ impl<'m, C: Control> Engine<'m, C> {
                 Ok(Done::Was(bytes.try_into().map_or(0, u64::from_ne_bytes)))
             }
         };
-        handler.on_done(&mut Cx { core: &mut self.core }, id, wr.user, outcome);
+        handler.on_done(&mut Cx::new(&mut self.core), id, wr.user, outcome);
         if let Some(buf) = buf {
             self.core.send_pool.release(buf);
         }
@@ -144,11 +144,11 @@ impl<'m, C: Control> Engine<'m, C> {
             let fault = ProtocolError::WriteImm { got: bytes, expected: IMM_BYTES };
             return self.peer_fault(handler, id, buf, fault);
         };
-        self.core.recv_pool.release(buf);
+        self.recv_pool.release(buf);
         if !self.core.conns.get(id).is_some_and(crate::conn::Conn::flows) && !self.is_wanted(handler, id) {
             self.core.stats.messages_after_close += 1;
             return;
         }
-        handler.on_write_imm(&mut Cx { core: &mut self.core }, id, imm);
+        handler.on_write_imm(&mut Cx::new(&mut self.core), id, imm);
     }
 }
