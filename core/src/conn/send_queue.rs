@@ -13,10 +13,11 @@
 //! completion does the same: what failed before it has shown a completion of its own. Unsignalled sends that succeeded
 //! show none, so nothing here ever waits for each send by itself.
 
-use super::Imm;
+mod answer;
+
 use crate::fabric::SendWr;
 use crate::id::{INDEX_MASK, WorkId};
-use crate::pool::{Direction, Lease};
+use crate::pool::Direction;
 use crate::sync::prefetch_items;
 
 /// One connection's ring: where it lies, and its counters. The slots of all rings live elsewhere and are passed in.
@@ -130,7 +131,7 @@ impl SendQueue {
     /// Asks for the slot of the send that is queued next.
     #[inline]
     pub(crate) fn prefetch(&self, rings: &[SendWr]) {
-        prefetch_items(rings.as_ptr().wrapping_add(self.slot(self.tail)), 1);
+        prefetch_items(rings.as_ptr().wrapping_add(self.slot(self.tail())), 1);
     }
 
     /// Queues a send behind the others.
@@ -144,33 +145,6 @@ impl SendQueue {
         self.control += u32::from(wr.buf.is_none());
         rings[self.slot(self.tail())] = wr;
         self.waiting += 1;
-    }
-
-    /// Queues an answer in place, which is numbered after `work`, and clears it, while nothing waits: as
-    /// [`SendQueue::push`] and [`SendQueue::clear`] would. There is room for it: a slot for each receive buffer. Returns its
-    /// sequence number, and where it lies.
-    #[inline(always)]
-    pub(crate) fn push_answer<'r>(
-        &mut self,
-        rings: &'r mut [SendWr],
-        work: WorkId,
-        buf: Lease,
-        len: u32,
-    ) -> (u32, &'r mut SendWr) {
-        debug_assert!(self.waiting() == 0 && buf.from() == Direction::Recv);
-        debug_assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
-        let seq = self.cleared;
-        let wr = &mut rings[self.slot(seq)];
-        self.cleared = seq.wrapping_add(1);
-        *wr = SendWr { wr_id: work.at(seq), imm: Some(Imm::DATA), buf: Some(buf), len, signaled: false };
-        (seq, wr)
-    }
-
-    /// Whether `seq` is all that is ready: it was cleared last.
-    #[inline]
-    pub(crate) fn is_all(&self, seq: u32) -> bool {
-        debug_assert!(seq.wrapping_add(1) == self.cleared);
-        self.posted == seq
     }
 
     /// Queues a send before all that wait: a credit update must not wait behind data that waits for credits. Moves each of

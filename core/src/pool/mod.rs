@@ -61,6 +61,7 @@ mod bulk;
 #[cfg(feature = "sim")]
 mod device;
 mod free;
+mod lent;
 mod received;
 
 pub use buf::{Buf, Direction, Layout, Lease};

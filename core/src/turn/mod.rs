@@ -1,8 +1,9 @@
 //! One turn of the loop, generic over the seams and the application.
 //!
 //! [`Engine::turn`] is the specification: six steps in a fixed order, each bounded. Completions are gathered first and
-//! handled afterwards, handlers only note down what they want, and everything goes out in the last step. So there is no
-//! recursion, and no handler is entered from within a handler.
+//! handled afterwards, handlers only note down what they want, and it goes out when the handler has returned: in the last
+//! step, but for the answers to the last connection of a batch. So there is no recursion, and no handler is entered from
+//! within a handler.
 
 mod attempt;
 mod audit;
