@@ -99,7 +99,7 @@ impl<'m, C: Control> Engine<'m, C> {
         }
         self.core.stats.messages_received += 1;
         self.core.stats.bytes_received += u64::from(bytes);
-match handler.on_message(&mut Cx::new(&mut self.core), id, &mut buf[..bytes as usize]) {
+        match handler.on_message(&mut Cx::new(&mut self.core), id, &mut buf[..bytes as usize]) {
             Answer::None => self.recv_pool.release(buf),
             // What lies behind the message is of an earlier one, and maybe not of this peer.
             Answer::InPlace(len) => self.core.queue_answer(&mut self.recv_pool, id, buf, len.min(bytes)),
