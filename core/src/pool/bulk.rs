@@ -13,7 +13,7 @@ use crate::config::BATCH_MAX;
 /// dropped is lost to its pool, as a dropped [`Buf`] is. Filled in place and used again, for it is large to move.
 ///
 /// For programs with a pool of their own. The engine does not hold buffers: it lends them to the device straight from the
-/// stack ([`Pool::lend_free`](super::Pool::lend_free)).
+/// stack ([`Pool::lend_receives`](super::Pool::lend_receives)).
 #[derive(Debug)]
 #[must_use = "dropped buffers are lost to their pool"]
 pub struct Bulk<'m> {
