@@ -18,7 +18,6 @@ mod answer;
 use crate::fabric::SendWr;
 use crate::id::{INDEX_MASK, WorkId};
 use crate::pool::Direction;
-use crate::sync::prefetch_items;
 
 /// One connection's ring: where it lies, and its counters. The slots of all rings live elsewhere and are passed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +125,6 @@ impl SendQueue {
     #[inline]
     pub fn next_waiting<'r>(&self, rings: &'r mut [SendWr]) -> Option<&'r mut SendWr> {
         if self.waiting() == 0 { None } else { Some(&mut rings[self.slot(self.cleared)]) }
-    }
-
-    /// Asks for the slot of the send that is queued next.
-    #[inline]
-    pub(crate) fn prefetch(&self, rings: &[SendWr]) {
-        prefetch_items(rings.as_ptr().wrapping_add(self.slot(self.tail())), 1);
     }
 
     /// Queues a send behind the others.

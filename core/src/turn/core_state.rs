@@ -14,10 +14,6 @@ use crate::stats::Stats;
 use crate::time::Instant;
 use crate::timer::Wheel;
 
-/// From so many connections on, what they touch is asked for ahead of time: a kilobyte or two of each, so that they fill the
-/// first cache several times.
-const MANY: u32 = 128;
-
 #[derive(Debug)]
 pub(super) struct Core<'m> {
     pub(super) config: Config,
@@ -79,28 +75,6 @@ impl<'m> Core<'m> {
             stats.completions_stale += 1;
         }
         owner
-    }
-
-    /// Asks for what the messages of a batch are going to touch, all at once: with many connections it is in none of the near
-    /// caches, and would else be waited for one line after the other. (Of few it is there, and asking costs more than it gives.)
-    #[inline]
-    pub(super) fn prefetch(&self, recv_pool: &Pool<'m>, batch: &[Completion]) {
-        if batch.len() > 1 && self.conns.capacity() >= MANY {
-            self.prefetch_apart(recv_pool, batch);
-        }
-    }
-
-    #[inline(never)]
-    fn prefetch_apart(&self, recv_pool: &Pool<'m>, batch: &[Completion]) {
-        for Completion { wr_id, .. } in batch {
-            self.conns.prefetch(wr_id.slot());
-            recv_pool.prefetch(wr_id.index());
-        }
-        for Completion { wr_id, .. } in batch {
-            if let Some(conn) = self.conns.id_at(wr_id.slot()).and_then(|id| self.conns.get(id)) {
-                conn.sends.prefetch(self.sends);
-            }
-        }
     }
 
     /// Gives a new connection a slot; the flush of this turn starts it.

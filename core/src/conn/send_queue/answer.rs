@@ -5,6 +5,7 @@ use crate::conn::Imm;
 use crate::fabric::SendWr;
 use crate::id::WorkId;
 use crate::pool::{Direction, Lease};
+use crate::sync::prefetch_items;
 
 impl SendQueue {
     /// Queues an answer in place, which is numbered after `work`, and clears it, while nothing waits: as
@@ -32,5 +33,11 @@ impl SendQueue {
     pub(crate) fn is_all(&self, seq: u32) -> bool {
         debug_assert!(seq.wrapping_add(1) == self.cleared);
         self.posted == seq
+    }
+
+    /// Asks for the slot of the send that is queued next.
+    #[inline]
+    pub(crate) fn prefetch(&self, rings: &[SendWr]) {
+        prefetch_items(rings.as_ptr().wrapping_add(self.slot(self.tail())), 1);
     }
 }
