@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::patience;
+
 /// The run did what was asked.
 pub const OK: u8 = 0;
 /// The run failed: a reply was wrong, a connection was refused or lost, nothing moved for too long.
@@ -43,7 +45,7 @@ impl Failure {
 
     fn say(&self) {
         if !self.message.is_empty() {
-            eprintln!("spinwire: {}", self.message);
+            patience::say(&self.message);
         }
     }
 }

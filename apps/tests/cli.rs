@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::io::{PipeWriter, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use common::{Ended, spinwire};
 
 /// The first CPU this process may use: the tests must also pass in a container that is not given CPU 0.
@@ -94,4 +98,44 @@ fn a_name_that_does_not_exist_ends_with_3_in_time() {
 #[test]
 fn an_unknown_interface_in_an_address_is_named() {
     spinwire("echo ping rdma://[fe80::1%nope0]:7471 --core 0").expect_code(3).expect("'nope0'").expect("ip link");
+}
+
+/// Runs the command with an output that takes nothing, a pipe that is full and that nobody reads, and gives its status.
+fn with_full_pipe(arguments: &str, connect: fn(&mut Command, PipeWriter)) -> Option<i32> {
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // What a pipe holds unless it is told otherwise, pipe(7).
+    writer.write_all("x".repeat(1 << 16).as_bytes()).unwrap();
+    let mut command = Command::new(common::SPINWIRE);
+    connect(command.args(arguments.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null()), writer);
+    let mut process = command.spawn().unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(30) {
+        if let Some(status) = process.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    panic!("{arguments}: held up by its output");
+}
+
+#[test]
+fn an_output_that_takes_nothing_holds_nothing_up() {
+    let nobody = format!("echo ping shm://nobody-{} --core {}", std::process::id(), allowed_cpu());
+    let stderr = |command: &mut Command, pipe: PipeWriter| {
+        command.stderr(pipe);
+    };
+    assert_eq!(with_full_pipe(&nobody, stderr), Some(1), "a failure that cannot be told is one");
+    assert_eq!(with_full_pipe("echo ping", stderr), Some(2));
+    assert_eq!(
+        with_full_pipe("--help", |command, pipe| {
+            command.stdout(pipe);
+        }),
+        Some(0)
+    );
+    let to_full_disk = |command: &mut Command, _: PipeWriter| {
+        command.stderr(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    };
+    assert_eq!(with_full_pipe(&nobody, to_full_disk), Some(1), "what cannot be said is no panic");
 }

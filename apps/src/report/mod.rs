@@ -78,7 +78,10 @@ impl Outputs {
     pub fn draw(&mut self, (title, what): (&str, &str), latencies: &Latencies) -> Result<(), Failure> {
         let Some(target) = &mut self.plot else { return Ok(()) };
         let Some(text) = plot::svg(title, what, latencies) else {
-            eprintln!("spinwire: no message was measured, so there is no picture in {}", target.path().display());
+            patience::say(format_args!(
+                "no message was measured, so there is no picture in {}",
+                target.path().display()
+            ));
             return Ok(());
         };
         target.write(&text).map_err(|error| unwritten("picture", target, &error))

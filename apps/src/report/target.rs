@@ -7,13 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
+use crate::patience;
 
 /// The file that an option names. One that is made here and never written is removed again.
 #[derive(Debug)]
 pub(super) struct Target {
     path: PathBuf,
-    /// It was not there before, and is empty.
-    is_new: bool,
+    /// If it was not there before: which file was made, empty.
+    made: Option<(u64, u64)>,
 }
 
 impl Target {
@@ -24,16 +25,18 @@ impl Target {
     pub(super) fn new(option: &str, path: &Path) -> Result<Self, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Err(Failure::usage(format!("{option}: {why}")));
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let is_new = match fs::metadata(path) {
+        let made = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return refuse(&format_args!("{} is a directory", path.display())),
-            Ok(found) if found.is_file() => OpenOptions::new().append(true).open(path).map(|_| false),
+            Ok(found) if found.is_file() => OpenOptions::new().append(true).open(path).map(|_| None),
             // A pipe or a device: opening it may wait, or do something.
-            Ok(_) => Ok(false),
-            Err(error) if error.kind() == ErrorKind::NotFound => File::create_new(path).map(|_| true),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                File::create_new(path).and_then(|file| file.metadata()).map(|made| Some(place(&made)))
+            }
             Err(error) => Err(error),
         };
-        match is_new {
-            Ok(is_new) => Ok(Self { path: path.to_owned(), is_new }),
+        match made {
+            Ok(made) => Ok(Self { path: path.to_owned(), made }),
             Err(_) if !directory.is_dir() => refuse(&format_args!("there is no directory {}", directory.display())),
             Err(error) => refuse(&format_args!("cannot write {}: {error}", path.display())),
         }
@@ -45,10 +48,7 @@ impl Target {
 
     /// Whether both names lead to one file, in which the second would replace the first.
     pub(super) fn is_same_as(&self, other: &Target) -> bool {
-        let place = |target: &Target| {
-            let found = fs::metadata(&target.path).ok().filter(fs::Metadata::is_file);
-            found.map(|found| (found.dev(), found.ino()))
-        };
+        let place = |target: &Target| fs::metadata(&target.path).ok().filter(fs::Metadata::is_file).as_ref().map(place);
         place(self).is_some() && place(self) == place(other)
     }
 
@@ -57,16 +57,23 @@ impl Target {
     /// # Errors
     /// It cannot be opened or written.
     pub(super) fn write(&mut self, text: &str) -> io::Result<()> {
-        fs::write(&self.path, text)?;
-        self.is_new = false;
+        patience::write_file(&self.path, text.to_owned())?;
+        self.made = None;
         Ok(())
     }
 }
 
+/// What tells one file from all others.
+fn place(found: &fs::Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
 impl Drop for Target {
     fn drop(&mut self) {
-        if self.is_new {
-            // It is empty. If that does not go, it stays so.
+        let found = fs::metadata(&self.path).ok().filter(|found| found.len() == 0);
+        // Not what somebody else has put in its place.
+        if self.made.is_some() && found.as_ref().map(place) == self.made {
+            // If that does not go, an empty file stays.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -104,6 +111,17 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
         drop(Target::new("--json", &path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "{}", "the last report stays until there is a new one");
+    }
+
+    #[test]
+    fn what_somebody_put_in_its_place_stays() {
+        let scratch = Scratch::new("moved");
+        let path = scratch.0.join("report.json");
+        let target = Target::new("--json", &path).unwrap();
+        fs::rename(&path, scratch.0.join("moved")).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(target);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]

@@ -85,6 +85,23 @@ fn what_a_client_sent_unasked_is_not_closed_by_the_loop() {
 }
 
 #[test]
+fn all_that_one_packet_can_carry_is_closed_elsewhere() {
+    let mut server = Server::new("many");
+    let client = server.client();
+    let (linger, _unread): (OwnedFd, _) = lingering(3);
+    let null = File::open("/dev/null").unwrap();
+    let mut fds = vec![null.as_raw_fd(); 252];
+    fds.push(linger.as_raw_fd());
+    client.send_any(b"a packet with as many descriptors as the kernel takes", &fds).unwrap();
+    drop((linger, client));
+    let begun = Clock::now();
+    server.turn();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    server.control.closer.settle();
+    assert!(begun.elapsed() > Duration::from_secs(2), "it did linger: {:?}", begun.elapsed());
+}
+
+#[test]
 fn nobody_is_let_in_while_too_much_waits_to_be_closed_and_then_all_are() {
     let mut server = Server::new("full");
     let (linger, _unread) = lingering(1);

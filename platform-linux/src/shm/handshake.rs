@@ -5,7 +5,7 @@ use spinwire_core::id::ConnId;
 use spinwire_core::time::Instant;
 
 use super::arenas::PeerArenas;
-use super::closer::Closer;
+use super::closer::{Closer, Whose};
 use super::conn::{Offer, Request, Stage};
 use super::control::ShmControl;
 use super::exposed::{self, PeerRegion};
@@ -171,6 +171,10 @@ pub(super) fn read(
     let (len, fds) = match socket.recv(&mut bytes)? {
         Received::Nothing => return Ok(Read::Nothing),
         Received::End => return Ok(Read::End),
+        Received::Cut(fds) => {
+            fds.into_iter().for_each(|fd| closer.close(fd, Whose::Peers));
+            return Err(CallError { call: "recvmsg(SCM_RIGHTS)", errno: Errno(libc::EMFILE) });
+        }
         Received::Packet(len, fds) => (len, fds),
     };
     let fds = match closer.memfds(fds) {

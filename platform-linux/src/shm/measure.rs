@@ -94,7 +94,7 @@ impl<'m> Pair<'m> {
         let mut packet = [0; PACKET_MAX];
         let (len, fds) = within(PATIENCE, || match socket.recv(&mut packet)? {
             Received::Nothing => Ok(None),
-            Received::End => Err(unfit),
+            Received::End | Received::Cut(_) => Err(unfit),
             Received::Packet(len, fds) => Ok(Some((len, fds))),
         })?;
         let (Some(Ok(Packet::Request(Terms { geometry, .. }, _))), Ok([segment, page])) =

@@ -25,12 +25,20 @@ pub(super) enum Received {
     Nothing,
     /// A packet of so many bytes, with the descriptors that came along.
     Packet(usize, Vec<OwnedFd>),
+    /// A packet with more descriptors than this process may have open, and those that it has got.
+    Cut(Vec<OwnedFd>),
     /// The peer is gone.
     End,
 }
 
 /// Descriptors in one packet, at most.
 pub(super) const FDS_MAX: usize = super::exposed::REGIONS_MAX;
+
+/// Descriptors in one packet that a peer can send: `SCM_MAX_FD` of the kernel.
+const PASSED_MAX: usize = 253;
+/// Room for them.
+// SAFETY: plain arithmetic.
+const CONTROL_MAX: usize = unsafe { libc::CMSG_SPACE((PASSED_MAX * size_of::<libc::c_int>()) as u32) } as usize;
 
 impl Socket {
     pub(super) fn new() -> Result<Self, CallError> {
@@ -123,10 +131,11 @@ impl Socket {
 
     fn recv_once(&self, packet: &mut [u8]) -> Result<Received, CallError> {
         let mut part = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() };
-        let mut control = ControlBuffer([0; 40]);
+        // Room for all that a packet can carry: what does not fit is closed within the call, however long that takes.
+        let mut control = ControlBuffer([0; CONTROL_MAX]);
         let mut message = header(&mut part);
         message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of::<ControlBuffer>();
+        message.msg_controllen = size_of_val(&control);
         let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC;
         // SAFETY: `message` describes `packet` and `control`, both ours for the length of the call.
         let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, flags) };
@@ -139,8 +148,8 @@ impl Socket {
         // SAFETY: the kernel has filled `control` as `message` says.
         let fds = unsafe { take_fds(&message) };
         if message.msg_flags & libc::MSG_CTRUNC != 0 {
-            // Descriptors that there was no room for: in the buffer, or in our table of open files.
-            return Err(CallError { call: "recvmsg(SCM_RIGHTS)", errno: Errno(libc::EMFILE) });
+            // Descriptors that there was no room for in our table of open files.
+            return Ok(Received::Cut(fds));
         }
         Ok(if got == 0 { Received::End } else { Received::Packet(got, fds) })
     }
@@ -218,7 +227,7 @@ unsafe fn take_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
 
 /// Room for [`FDS_MAX`] descriptors and their header.
 #[repr(C, align(8))]
-struct ControlBuffer([u8; 40]);
+struct ControlBuffer<const BYTES: usize>([u8; BYTES]);
 
 // SAFETY: plain arithmetic.
 const _: () = assert!(unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<libc::c_int>()) as u32) } as usize == 40);

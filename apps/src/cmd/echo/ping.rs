@@ -5,6 +5,7 @@ use spinwire::exit::{self, Failure};
 use spinwire::load::{self, Extent, Pace};
 use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
+use spinwire::patience;
 use spinwire::ping::Pinger;
 use spinwire::plan::Plan;
 use spinwire::progress::Progress;
@@ -79,7 +80,7 @@ impl Talk {
         }
         if let Outcome::Failed(trouble) = outcome {
             // Said first: the table may be empty, and the reason is what is looked for.
-            eprintln!("spinwire: {trouble}");
+            patience::say(trouble);
         }
         let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
         // A table of nothing would only hide the reason.

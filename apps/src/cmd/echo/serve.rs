@@ -7,6 +7,7 @@ use spinwire::args::ServeArgs;
 use spinwire::echo::{EchoServer, Event};
 use spinwire::exit::{self, Failure};
 use spinwire::log::{self, Log, Printer};
+use spinwire::patience;
 use spinwire::report::{Outputs, ServeReport};
 use spinwire::units::counted;
 use spinwire_linux::address::Address;
@@ -88,19 +89,18 @@ impl Talk {
 }
 
 /// Tells that clients can connect, and what was set up. Scripts wait for this line, so it is also printed when quiet.
-fn say_ready(report: &SetupReport, mut out: impl Write) {
+fn say_ready(report: &SetupReport, out: impl Write + Send + 'static) {
     let Some(address) = &report.listening else { return };
-    // A closed standard output is no reason not to serve.
-    let _ = writeln!(
-        out,
-        "listening on {address} ({}, core {}, up to {}, depth {}, messages up to {})",
+    let text = format!(
+        "listening on {address} ({}, core {}, up to {}, depth {}, messages up to {})\n",
         report.fabric.short_words(),
         report.cpu.cpu,
         counted(report.connections.into(), "connection"),
         report.config.depth,
         counted(report.config.message_bytes_max.into(), "byte"),
-    )
-    .and_then(|()| out.flush());
+    );
+    // An output that is closed, or takes nothing, is no reason not to serve.
+    let _ = patience::write(text, out);
 }
 
 /// Where to talk while the server runs: standard output, unless that is to carry the JSON report alone.

@@ -253,7 +253,7 @@ fn accepted(socket: &Socket) -> Option<(Vec<OwnedFd>, Geometry)> {
                 Ok(Packet::Accept(terms, _)) => return Some((fds, terms.geometry)),
                 _ => return None,
             },
-            Received::End => return None,
+            Received::End | Received::Cut(_) => return None,
             Received::Nothing => thread::sleep(Duration::from_micros(50)),
         }
     }

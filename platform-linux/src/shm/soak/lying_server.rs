@@ -93,7 +93,7 @@ fn request(socket: &Socket) -> Option<(PeerMemory, Geometry)> {
                     return Some((memory, terms.geometry));
                 }
             }
-            Received::End => return None,
+            Received::End | Received::Cut(_) => return None,
             Received::Nothing => thread::sleep(Duration::from_micros(50)),
         }
     }
