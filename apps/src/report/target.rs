@@ -1,7 +1,7 @@
 //! A file that a run writes at its end, and that is looked at before it begins: an hour of measuring is not to end with
 //! "permission denied".
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,9 @@ impl Target {
             // A pipe or a device: opening it may wait, or do something.
             Ok(_) => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                File::create_new(path).and_then(|file| file.metadata()).map(|made| Some(place(&made)))
+                // Also where a link leads that leads nowhere yet.
+                let made = OpenOptions::new().append(true).create(true).open(path).and_then(|file| file.metadata());
+                made.map(|made| Some(place(&made)))
             }
             Err(error) => Err(error),
         };
@@ -73,8 +75,8 @@ impl Drop for Target {
         let found = fs::metadata(&self.path).ok().filter(|found| found.len() == 0);
         // Not what somebody else has put in its place.
         if self.made.is_some() && found.as_ref().map(place) == self.made {
-            // If that does not go, an empty file stays.
-            let _ = fs::remove_file(&self.path);
+            // A link to it stays. If that does not go, an empty file stays.
+            let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
         }
     }
 }
@@ -105,6 +107,10 @@ mod tests {
         let path = scratch.0.join("report.json");
         drop(Target::new("--json", &path).unwrap());
         assert!(!path.exists());
+        let link = scratch.0.join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        drop(Target::new("--json", &link).unwrap());
+        assert!(!path.exists() && link.is_symlink(), "the link is not ours");
         let mut target = Target::new("--json", &path).unwrap();
         target.write("{}").unwrap();
         drop(target);
