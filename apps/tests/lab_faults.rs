@@ -80,7 +80,7 @@ fn a_doubled_reply_is_noticed() {
         cx.send(conn, message).unwrap();
         Answer::InPlace(message.len() as u32)
     };
-    ping_faulty(fault, "--count 1000 --depth 1 --timeout 3s").expect("connection 0");
+    ping_faulty(fault, "--count 1000 --depth 1 --timeout 3s").expect("connection 1");
 }
 
 #[test]
