@@ -30,6 +30,8 @@ const BYTES: usize = 64;
 /// Windows of each contestant.
 const WINDOWS: usize = 51;
 const WINDOW: Nanos = Nanos::from_millis(2);
+/// Time before each: a link that has fallen silent is looked at as often as those that talk for some milliseconds more.
+const SETTLED: Nanos = Nanos::from_millis(20);
 /// A window is tried so often before it counts whatever happened.
 const TRIES: usize = 100;
 /// All connections have to be there by then.
@@ -223,10 +225,10 @@ fn window(
             client.in_flight += 1;
         }
     }
-    // Each has been round before it counts.
-    let warm = 4 * client.in_flight as u64;
+    // Each has been round before it counts, and those that talked in the window before are known to be silent.
+    let (warm, begun) = (4 * client.in_flight as u64, clock::now());
     client.echoes = 0;
-    reactor.run(client, |client| client.echoes >= warm)?;
+    reactor.run(client, |client| client.echoes >= warm && clock::now().since(begun) > SETTLED)?;
     let before = taken_away(threads)?;
     client.echoes = 0;
     let begun = clock::now();
