@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// How long an output may take nothing before it is given up.
-pub(crate) const OUTPUT: Duration = Duration::from_secs(2);
+pub const OUTPUT: Duration = Duration::from_secs(2);
 
 /// Writes `text` to `out`, by a thread of its own: a pipe that is full waits for its reader for ever.
 ///
@@ -21,7 +21,7 @@ pub fn write(text: String, mut out: impl Write + Send + 'static) -> io::Result<(
 /// Writes a file, by a thread of its own: a named pipe waits for its reader already when it is opened.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub(crate) fn write_file(path: &Path, text: String) -> io::Result<()> {
     let path = path.to_owned();
     within(move || std::fs::write(path, text))

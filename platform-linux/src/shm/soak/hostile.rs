@@ -115,7 +115,6 @@ fn a_lying_server_is_left_in_time_and_does_its_client_no_harm() {
     // It goes on with a sound one, as if nothing had been.
     let mut server = Child::play(&format!("host {url} 12000"));
     server.wait_for("ready");
-    client.said();
     client.wait_for("a thousand answers");
     let line = client.wait_for("visits ");
     let [nobody, caught, bored] = met;
