@@ -6,7 +6,7 @@ use spinwire_core::cm::hello::{HelloError, Refusal};
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::cm::table::State;
 
-use crate::reason::Over;
+use crate::reason::{NO_RESOURCES, Over};
 
 /// Behind the reason: `; is the server running, and on that port?`, or nothing.
 pub(crate) struct Advice<'a>(pub(crate) &'a CloseReason, pub(crate) Over);
@@ -54,7 +54,9 @@ fn over_rdma(reason: &CloseReason) -> &'static str {
 fn over_shm(reason: &CloseReason) -> &'static str {
     match *reason {
         CloseReason::NobodyListens => "is the server running, and at that name?",
-        CloseReason::Rejected { code: 3 } => "raise the server's `ulimit -n` if it says that it lacks descriptors",
+        CloseReason::Rejected { code: NO_RESOURCES } => {
+            "raise the server's `ulimit -n` if it says that it lacks descriptors"
+        }
         CloseReason::TimedOut { step: State::Connecting, .. } => {
             "the server's process is there, but does not answer (stopped, or overloaded?)"
         }

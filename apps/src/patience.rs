@@ -54,7 +54,8 @@ fn within(act: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<(
 pub fn told_if_slow<R>(what: &str, act: impl FnOnce() -> R) -> R {
     let (done, is_done) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        // Without a thread to say it nothing is said: what `act` meets then is what there is to tell.
+        let _ = std::thread::Builder::new().name("patience".into()).spawn_scoped(scope, move || {
             if is_done.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 say(what);
             }

@@ -89,7 +89,7 @@ fn over_shm(reason: &CloseReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What a server answers that can take no more: InfiniBand's number for it, IBTA volume 1, 12.6.7.2.
-const NO_RESOURCES: i32 = 3;
+pub(crate) const NO_RESOURCES: i32 = 3;
 /// Of one that refuses, from the same list.
 const REFUSED_BY_PROGRAM: i32 = 28;
 

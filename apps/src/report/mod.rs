@@ -16,7 +16,7 @@ pub use ping::PingReport;
 use serde::Serialize;
 pub use serve::ServeReport;
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::histogram::Latencies;
 use crate::patience;
 use target::Target;
@@ -66,7 +66,11 @@ impl Outputs {
         match &mut self.json {
             Json::No => {}
             Json::Stdout => to_stdout(json()?)?,
-            Json::File(target) => target.write(&json()?).map_err(|error| unwritten("report", target, &error))?,
+            Json::File(target) => {
+                let written =
+                    json().and_then(|text| target.write(&text).map_err(|error| unwritten("report", target, &error)));
+                return exit::first(table, [written]);
+            }
         }
         table
     }

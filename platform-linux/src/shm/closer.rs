@@ -2,7 +2,7 @@
 //! of a file whose server does not answer, and of a socket with packets that nobody has read and that carry such
 //! descriptors. A loop cannot wait for that, so threads do: one for what strangers passed, and one for those who were let in,
 //! so that no stranger holds up theirs. What waits is bounded: beyond [`WAITING_MAX`] no client is let in, for each brings a
-//! descriptor more. Those who are connected never wait for it.
+//! descriptor more, and one that is let in what a single packet carries, 253 at most. Those who are connected never wait for it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
