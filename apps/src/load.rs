@@ -75,6 +75,18 @@ impl Load {
         Sent { planned, at: now, measured }
     }
 
+    /// Whether the next message is the first that counts.
+    #[inline]
+    pub fn is_before_first(&self) -> bool {
+        self.sent == self.warmup
+    }
+
+    /// The first message that counts goes out at `now` at the earliest: what it waited for is not charged to it.
+    pub fn put_off(&mut self, now: Instant) {
+        debug_assert!(self.is_before_first());
+        self.base = self.base.max(now);
+    }
+
     /// Whether nothing more is to be sent, and the time that was asked for is over.
     pub fn exhausted(&self, now: Instant) -> bool {
         self.is_over(self.planned(now), now) && self.span_end().is_none_or(|end| now >= end)
@@ -242,6 +254,19 @@ mod tests {
         (0..5).for_each(|n| drain(&mut prompt, at(n * MS)).clear());
         assert_eq!(prompt.due(at(5 * MS)), Some(at(5 * MS)), "a warm-up in time changes nothing");
         assert_eq!(prompt.due(at(5 * MS - 1)), None);
+    }
+
+    #[test]
+    fn waiting_for_the_last_replies_of_the_warm_up_is_not_charged_either() {
+        let mut load = Load::new(Pace::Rate(1_000), Extent::Count(10), 2, at(0));
+        load.sent(at(0));
+        assert!(!load.is_before_first());
+        load.sent(at(MS));
+        assert!(load.is_before_first());
+        load.put_off(at(7 * MS));
+        assert_eq!(load.sent(at(7 * MS)), Sent { planned: at(7 * MS), at: at(7 * MS), measured: true });
+        assert_eq!(load.due(at(8 * MS)), Some(at(8 * MS)));
+        assert!(!load.is_before_first());
     }
 
     #[test]

@@ -120,9 +120,13 @@ impl Pinger {
         self.last_progress = cx.now();
         self.load = Load::new(self.plan.pace, self.plan.extent, self.plan.warmup, cx.now());
         if self.plan.pace == Pace::Closed {
-            for slot in 0..self.conns.len() {
-                self.fill(cx, slot);
-            }
+            self.fill_all(cx);
+        }
+    }
+
+    fn fill_all(&mut self, cx: &mut Cx<'_, '_>) {
+        for slot in 0..self.conns.len() {
+            self.fill(cx, slot);
         }
     }
 
@@ -150,6 +154,10 @@ impl Pinger {
         let now = cx.now();
         let peer = &mut self.conns[slot];
         let (Some(conn), true) = (peer.conn, self.load.due(now).is_some()) else { return false };
+        // The warm-up ends with its last reply: see `on_turn`. What is counted from there is of the messages that count.
+        if self.load.is_before_first() && self.outstanding > 0 {
+            return false;
+        }
         let (sequence, verify) = (peer.window.next_sequence(), self.plan.verify);
         if self.measure.is_waiting() {
             self.measure.begin(cx.stats());
@@ -254,7 +262,9 @@ impl Handler for Pinger {
         if sent.measured {
             self.measure.reply(&sent, cx.now());
         }
-        self.fill(cx, slot);
+        if !self.load.is_before_first() {
+            self.fill(cx, slot);
+        }
         Answer::None
     }
 
@@ -287,7 +297,10 @@ impl Handler for Pinger {
             Phase::Connecting => {}
             Phase::Running => {
                 self.measure.turn(now);
-                if self.plan.pace != Pace::Closed {
+                if self.load.is_before_first() && self.outstanding == 0 {
+                    self.load.put_off(now);
+                    self.fill_all(cx);
+                } else if self.plan.pace != Pace::Closed {
                     self.send_planned(cx);
                 }
                 if self.outstanding == 0 && self.load.exhausted(now) {

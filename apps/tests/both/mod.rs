@@ -17,6 +17,9 @@ pub fn expect_all(report: &Value, messages: u64) {
     assert_eq!(number(report, "messages"), messages);
     assert_eq!(number(report, "outstanding"), 0);
     assert_eq!(report["latency_ns"]["count"], messages, "no sample is dropped");
+    // Of the messages that count, and of those alone, however many of the warm-up were in flight.
+    let bytes = messages * number(report, "message_bytes");
+    assert_eq!((number(report, "bytes_sent"), number(report, "bytes_received")), (bytes, bytes));
     let latency = &report["latency_ns"];
     let order = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"].map(|key| latency[key].as_u64().unwrap());
     assert!(order.is_sorted() && order[0] > 0, "{latency:#}");
