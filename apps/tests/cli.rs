@@ -19,6 +19,17 @@ fn has_rdma() -> bool {
     std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
 }
 
+/// Asserts what this build says about an address with rdma:// on this machine; `usable` where it has a device.
+#[track_caller]
+fn expect_no_rdma(ended: Ended, usable: &[&str]) {
+    let parts = match (cfg!(feature = "rdma"), has_rdma()) {
+        (false, _) => &["built without rdma", "knows shm:// only", "cargo build --release -p spinwire"],
+        (true, true) => usable,
+        (true, false) => &["no rdma on this machine", "rdma link add", "ci/vm"],
+    };
+    parts.iter().fold(ended, |ended, part| ended.expect(part));
+}
+
 #[track_caller]
 fn usage_error(arguments: &str) -> Ended {
     spinwire(arguments).expect_code(2)
@@ -63,11 +74,7 @@ fn wrong_arguments_end_with_2_and_say_what_is_right() {
 #[test]
 fn an_address_without_rdma_ends_with_3_and_says_what_to_do() {
     let ended = spinwire(&format!("echo serve --listen rdma://127.0.0.1:7471 --core {}", allowed_cpu())).expect_code(3);
-    if has_rdma() {
-        ended.expect("interface lo has no rdma device").expect("usable:");
-    } else {
-        ended.expect("no rdma on this machine").expect("rdma link add").expect("ci/vm");
-    }
+    expect_no_rdma(ended, &["interface lo has no rdma device", "usable:"]);
 }
 
 #[test]
@@ -75,19 +82,21 @@ fn a_client_without_rdma_ends_with_3_and_prints_no_table() {
     let target = "rdma://127.0.0.1:7471";
     let ended = spinwire(&format!("echo ping {target} --bind 127.0.0.1 --core {}", allowed_cpu())).expect_code(3);
     assert!(!ended.output.contains("p99"), "{}", ended.output);
-    if !has_rdma() {
-        ended.expect("no rdma on this machine").expect("ci/vm");
-    }
+    expect_no_rdma(ended, &[]);
 }
 
 #[test]
 fn a_cpu_that_may_not_be_used_is_named_with_those_that_may() {
-    spinwire("echo serve --listen rdma://127.0.0.1:7471 --core 8191")
-        .expect_code(3)
-        .expect("8191")
-        .expect("may use CPUs");
+    let unused = format!("shm://unused-{}", std::process::id());
+    for address in [unused.as_str()].into_iter().chain(cfg!(feature = "rdma").then_some("rdma://127.0.0.1:7471")) {
+        spinwire(&format!("echo serve --listen {address} --core 8191"))
+            .expect_code(3)
+            .expect("8191")
+            .expect("may use CPUs");
+    }
 }
 
+#[cfg(feature = "rdma")]
 #[test]
 fn a_name_that_does_not_exist_ends_with_3_in_time() {
     let begun = std::time::Instant::now();
@@ -95,6 +104,7 @@ fn a_name_that_does_not_exist_ends_with_3_in_time() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
+#[cfg(feature = "rdma")]
 #[test]
 fn an_unknown_interface_in_an_address_is_named() {
     spinwire("echo ping rdma://[fe80::1%nope0]:7471 --core 0").expect_code(3).expect("'nope0'").expect("ip link");
