@@ -184,18 +184,24 @@ impl<'m> ShmFabric<'m> {
                 self.prefetch(others);
             }
             for &(at, slot) in &ready {
-                let Some((_, link)) = &mut self.links[slot as usize] else { continue };
-                let (owes, was_acked) = link.receive(&self.local, out);
-                if owes && !std::mem::replace(&mut link.owes_ack, true) {
-                    self.owing.push(slot);
-                }
-                if was_acked && !std::mem::replace(&mut link.was_acked, true) {
-                    self.acked.push(slot);
-                }
-                // SAFETY: as in `say`.
-                unsafe { self.watch.was_visited(at, link.next()) };
+                self.visit_link(at, slot, out);
             }
         }
+    }
+
+    /// Takes what a link has, which the watch found `at` a place of its list.
+    #[inline]
+    fn visit_link(&mut self, at: u32, slot: u16, out: &mut Batch) {
+        let Some((_, link)) = &mut self.links[slot as usize] else { return };
+        let (owes, was_acked) = link.receive(&self.local, out);
+        if owes && !std::mem::replace(&mut link.owes_ack, true) {
+            self.owing.push(slot);
+        }
+        if was_acked && !std::mem::replace(&mut link.was_acked, true) {
+            self.acked.push(slot);
+        }
+        // SAFETY: as in `say`.
+        unsafe { self.watch.was_visited(at, link.next()) };
     }
 
     /// Asks for what the visits of these links will touch, step by step: each step needs the lines of the one before, and all
@@ -232,8 +238,17 @@ impl Fabric for ShmFabric<'_> {
         // Those that become hot in this poll have had their visit.
         let hot = self.watch.count(Part::Hot).min(VISITS_MAX);
         // A few cold ones first: hot ones that fill every batch must not keep the others out.
-        self.visit(Part::Cold, COLD_VISITS_MAX, out);
-        self.visit(Part::Hot, hot, out);
+        if self.watch.count(Part::Cold) > 0 {
+            self.visit(Part::Cold, COLD_VISITS_MAX, out);
+        }
+        match hot {
+            1 if self.watch.count(Part::Hot) == 1 && !out.is_full() => {
+                if let Some(slot) = self.watch.look_at_only() {
+                    self.visit_link(0, slot, out);
+                }
+            }
+            _ => self.visit(Part::Hot, hot, out),
+        }
         self.has_received = out.len() != before;
         if !self.has_received && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
             self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);

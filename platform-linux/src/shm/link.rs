@@ -179,21 +179,40 @@ impl Link {
         chain: (&[SendWr], &[SendWr]),
         local: &LocalMemory<'_>,
     ) -> Result<(), PostError> {
-        let mut result = Ok(());
-        for (taken, wr) in chain.0.iter().chain(chain.1).enumerate() {
-            if let Err(errno) = self.sender.post(wr, local.buffers()) {
-                result = Err(PostError { taken: taken as u32, errno });
-                break;
-            }
+        match chain {
+            ([wr], []) => self.post_one(wr, local).map_err(|errno| PostError { taken: 0, errno }),
+            _ => self.post_chain(chain, local),
         }
-        self.launch(local);
-        result
     }
 
-    #[inline]
-    fn launch(&mut self, local: &LocalMemory<'_>) {
+    #[inline(never)]
+    fn post_chain(&mut self, chain: (&[SendWr], &[SendWr]), local: &LocalMemory<'_>) -> Result<(), PostError> {
+        for (taken, wr) in chain.0.iter().chain(chain.1).enumerate() {
+            self.post_one(wr, local).map_err(|errno| PostError { taken: taken as u32, errno })?;
+        }
+        Ok(())
+    }
+
+    // Always, as what it calls: in both places, or the one that is in a hurry has to call it too.
+    #[inline(always)]
+    fn post_one(&mut self, wr: &SendWr, local: &LocalMemory<'_>) -> Result<(), i32> {
         let consumed = self.consumed();
-        if self.end == End::No && self.sender.launch(local, consumed) {
+        let may_launch = self.end == End::No;
+        match self.sender.post(wr, local, may_launch.then_some(consumed))? {
+            true => self.told = consumed,
+            false => self.launch(local),
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, as far as there is room.
+    #[inline(never)]
+    fn launch(&mut self, local: &LocalMemory<'_>) {
+        let (consumed, sent) = (self.consumed(), self.sender.sent());
+        if self.end == End::No {
+            self.sender.launch(local, consumed);
+        }
+        if self.sender.sent() != sent {
             self.told = consumed;
         }
     }

@@ -18,6 +18,9 @@ pub(super) struct Receiver {
     memory: PeerMemory,
     /// Descriptors taken.
     consumed: u64,
+    /// Where in the segment the next one will be, and its phase bit: what [`Geometry`] says of `consumed`.
+    slot_at: u32,
+    phase: bool,
     geometry: Geometry,
     /// The last message took both lines of its slot: the next one likely does.
     is_wide: bool,
@@ -73,7 +76,8 @@ impl Receiver {
     /// Reads a peer's ring in memory of at least [`Geometry::bytes`].
     /// `arena` has the buffers that the peer lends.
     pub(super) fn new(memory: PeerMemory, geometry: Geometry, arena: Option<Rc<PeerMemory>>) -> Self {
-        Self { memory, geometry, arena, consumed: 0, partial: None, is_wide: false }
+        let (slot_at, phase) = (geometry.slot(0) as u32, geometry.phase(0));
+        Self { memory, geometry, arena, slot_at, phase, consumed: 0, partial: None, is_wide: false }
     }
 
     /// Descriptors taken so far.
@@ -91,7 +95,7 @@ impl Receiver {
     /// Where the next descriptor will be, and what its phase bit is then. Mapped as long as this lives.
     #[inline]
     pub(super) fn next(&self) -> (*const u8, bool) {
-        (self.slot(), self.geometry.phase(self.consumed as u32))
+        (self.slot(), self.phase)
     }
 
     /// The next descriptor's word, if it is there.
@@ -99,7 +103,7 @@ impl Receiver {
     pub(super) fn peek(&self) -> Option<Word> {
         // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
         let word = unsafe { slot::load(self.slot()) };
-        (word.phase() == self.geometry.phase(self.consumed as u32)).then_some(word)
+        (word.phase() == self.phase).then_some(word)
     }
 
     /// How many of our descriptors the peer says it has taken, by its counter.
@@ -128,7 +132,7 @@ impl Receiver {
                 // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
                 unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
                 self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
-                self.consumed += 1;
+                self.advance();
                 Ok(Taken::Message { bytes, imm })
             }
             (Body::Chunk, _) => self.take_chunk(word.imm(), to, receive.room),
@@ -136,6 +140,7 @@ impl Receiver {
     }
 
     /// Begins with a message in a buffer of the peer's.
+    #[inline(never)]
     fn take_lent(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the two words behind a slot's first.
         let (offset, bytes) = unsafe { (slot::load_word(self.slot(), 0), slot::load_word(self.slot(), 8)) };
@@ -153,6 +158,7 @@ impl Receiver {
     }
 
     /// Copies a part of the message that lies `at` a place in the peer's arena, all of which was checked to be inside.
+    #[inline(never)]
     fn copy_lent(&mut self, at: usize, to: *mut u8) -> Taken {
         let (Some(Partial { got, total, imm, .. }), Some(arena)) = (self.partial, &self.arena) else {
             unreachable!("only called with a part of a lent message")
@@ -176,10 +182,11 @@ impl Receiver {
             return Taken::Revoked;
         }
         self.partial = None;
-        self.consumed += 1;
+        self.advance();
         Taken::Message { bytes: total, imm }
     }
 
+    #[inline(never)]
     fn take_chunk(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the first word behind a slot's own.
         let lengths = unsafe { slot::load_word(self.slot(), 0) };
@@ -201,7 +208,7 @@ impl Receiver {
             let chunk = self.memory.base().as_ptr().add(self.geometry.chunk(self.consumed as u32));
             copy_shared(chunk, to.add(got as usize), part as usize);
         }
-        self.consumed += 1;
+        self.advance();
         let got = got + part;
         if got == total {
             self.partial = None;
@@ -214,7 +221,15 @@ impl Receiver {
     #[inline]
     fn slot(&self) -> *const u8 {
         // SAFETY: inside the peer's mapped segment: the offset comes from our own numbers.
-        unsafe { self.memory.base().as_ptr().add(self.geometry.slot(self.consumed as u32)) }
+        unsafe { self.memory.base().as_ptr().add(self.slot_at as usize) }
+    }
+
+    /// The descriptor that comes next was taken.
+    #[inline]
+    fn advance(&mut self) {
+        self.consumed += 1;
+        let next = self.consumed as u32;
+        (self.slot_at, self.phase) = (self.geometry.slot(next) as u32, self.geometry.phase(next));
     }
 }
 

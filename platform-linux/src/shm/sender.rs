@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use spinwire_core::fabric::{Batch, BufferMap, Completion, Outcome, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
 use spinwire_core::id::WorkId;
 
 use super::hook::{self, Point};
@@ -20,6 +20,9 @@ pub(super) struct Sender {
     base: NonNull<u8>,
     /// Descriptors published.
     sent: u64,
+    /// Where in the segment the next one goes, and its phase bit: what [`Geometry`] says of `sent`.
+    slot_at: u32,
+    phase: bool,
     /// Of these, taken by the peer.
     acked: u64,
     /// A ring of as many entries as the engine has send slots.
@@ -53,6 +56,8 @@ impl Sender {
         Self {
             geometry,
             base,
+            slot_at: geometry.slot(0) as u32,
+            phase: geometry.phase(0),
             sent: 0,
             acked: 0,
             queue,
@@ -72,8 +77,8 @@ impl Sender {
     /// A send is likely to be posted soon, about as long as the last message that came: see [`slot::prefetch_for_writing`].
     #[inline]
     pub(super) fn expect(&self, wide: bool) {
-        // SAFETY: a slot of our own segment, which outlives this.
-        unsafe { slot::prefetch_for_writing(self.base.as_ptr().add(self.geometry.slot(self.sent as u32)), wide) };
+        // SAFETY: a slot of our own segment.
+        unsafe { slot::prefetch_for_writing(self.slot(), wide) };
     }
 
     /// Asks for the entry of the send that is posted next.
@@ -82,15 +87,19 @@ impl Sender {
         slot::prefetch(self.queue.as_ptr().wrapping_add(self.posted as usize & (self.queue.len() - 1)));
     }
 
-    /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry.
-    #[inline]
-    pub(super) fn post(&mut self, wr: &SendWr, buffers: &BufferMap) -> Result<(), i32> {
+    /// Queues a send; the errno if it cannot be: the queue is full, or the message too long for the geometry. A short one
+    /// is written into the ring at once, if nothing is before it and there is room, and carries `consumed`: on `None` it is not.
+    /// Tells whether it was.
+    #[inline(always)]
+    pub(super) fn post(&mut self, wr: &SendWr, local: &LocalMemory<'_>, consumed: Option<u64>) -> Result<bool, i32> {
         if self.posted.wrapping_sub(self.completed) as usize == self.queue.len() {
             return Err(libc::ENOMEM);
         }
-        if wr.len as usize > INLINE_MAX && self.geometry.chunk_bytes() == 0 {
+        let is_short = wr.len as usize <= INLINE_MAX;
+        if !is_short && self.geometry.chunk_bytes() == 0 {
             return Err(libc::EMSGSIZE);
         }
+        let buffers = local.buffers();
         let (offset, len) = match &wr.buf {
             Some(lease) => {
                 assert!(wr.len <= buffers.capacity(lease), "a send is longer than its buffer");
@@ -98,37 +107,42 @@ impl Sender {
             }
             None => (0, 0),
         };
+        let mut is_launched = false;
+        let mut entry = Entry { wr_id: wr.wr_id, offset, len, imm: wr.imm, signaled: wr.signaled, end: 0 };
+        if let Some(consumed) = consumed
+            && is_short
+            && !self.is_waiting()
+            && self.has_room()
+        {
+            self.write_short(&entry, local, consumed);
+            entry.end = self.sent;
+            self.launched = self.launched.wrapping_add(1);
+            is_launched = true;
+        }
         let mask = self.queue.len() - 1;
-        self.queue[self.posted as usize & mask] =
-            Entry { wr_id: wr.wr_id, offset, len, imm: wr.imm, signaled: wr.signaled, end: 0 };
+        self.queue[self.posted as usize & mask] = entry;
         self.posted = self.posted.wrapping_add(1);
-        Ok(())
+        Ok(is_launched)
     }
 
-    /// Writes queued sends into the ring as far as there is room; each carries `consumed`. Tells whether any did.
-    #[inline]
-    pub(super) fn launch(&mut self, local: &LocalMemory<'_>, consumed: u64) -> bool {
+    /// Writes queued sends into the ring as far as there is room; each carries `consumed`.
+    pub(super) fn launch(&mut self, local: &LocalMemory<'_>, consumed: u64) {
         let mask = self.queue.len() - 1;
-        let before = self.sent;
-        while self.launched != self.posted && self.sent - self.acked < u64::from(self.geometry.slots()) {
+        while self.is_waiting() && self.has_room() {
             let at = self.launched as usize & mask;
-            let Entry { offset, len, imm, .. } = self.queue[at];
-            let from = local.address(offset, len).cast_const();
-            // SAFETY: inside our own segment, which outlives this; the slot is free: the peer has taken what it held.
-            let to = unsafe { self.base.as_ptr().add(self.geometry.slot(self.sent as u32)) };
+            let entry = self.queue[at];
+            let Entry { offset, len, imm, .. } = entry;
             let whole = if len as usize <= INLINE_MAX {
-                // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
-                unsafe { slot::write_inline(to, from, len as usize) };
-                self.publish(to, Body::Inline(len), imm, consumed);
+                self.write_short(&entry, local, consumed);
                 true
             } else if self.lends && self.progress == 0 {
                 // SAFETY: the two words behind the first of a slot of our own.
-                unsafe { to.add(8).cast::<[u64; 2]>().write([offset, len.into()]) };
-                self.publish(to, Body::Lent, imm, consumed);
+                unsafe { self.slot().add(8).cast::<[u64; 2]>().write([offset, len.into()]) };
+                self.publish(Body::Lent, imm, consumed);
                 true
             } else {
-                self.write_chunk(to, from, len);
-                self.publish(to, Body::Chunk, imm, consumed);
+                self.write_chunk(local.address(offset, len), len);
+                self.publish(Body::Chunk, imm, consumed);
                 hook::reach(Point::Part);
                 self.progress == len
             };
@@ -138,27 +152,51 @@ impl Sender {
                 self.progress = 0;
             }
         }
-        self.sent != before
+    }
+
+    /// Whether the next slot is free: the peer has taken what it held.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.sent - self.acked < u64::from(self.geometry.slots())
+    }
+
+    /// The next slot, which is free when there [is room](Self::has_room).
+    #[inline]
+    fn slot(&self) -> *mut u8 {
+        // SAFETY: inside our own segment, which outlives this: the offset comes from our own numbers.
+        unsafe { self.base.as_ptr().add(self.slot_at as usize) }
+    }
+
+    /// Writes a message of at most [`INLINE_MAX`] bytes into the next slot, which is free.
+    #[inline(always)]
+    fn write_short(&mut self, entry: &Entry, local: &LocalMemory<'_>, consumed: u64) {
+        let from = local.address(entry.offset, entry.len).cast_const();
+        debug_assert!(entry.len as usize <= INLINE_MAX);
+        // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
+        unsafe { slot::write_inline(self.slot(), from, entry.len as usize) };
+        self.publish(Body::Inline(entry.len), entry.imm, consumed);
     }
 
     #[inline]
-    fn publish(&mut self, to: *mut u8, body: Body, imm: Option<u32>, consumed: u64) {
-        let word = Word::new(self.geometry.phase(self.sent as u32), body, imm, consumed as u32);
+    fn publish(&mut self, body: Body, imm: Option<u32>, consumed: u64) {
+        let word = Word::new(self.phase, body, imm, consumed as u32);
         hook::reach(if matches!(body, Body::Chunk) { Point::Chunk } else { Point::Word });
         // SAFETY: a slot of our own segment.
-        unsafe { slot::store(to, word) };
+        unsafe { slot::store(self.slot(), word) };
         self.sent += 1;
+        let next = self.sent as u32;
+        (self.slot_at, self.phase) = (self.geometry.slot(next) as u32, self.geometry.phase(next));
     }
 
-    /// Writes the next part of a message of `len` bytes into the chunk of the slot at `to`.
-    fn write_chunk(&mut self, to: *mut u8, from: *const u8, len: u32) {
+    /// Writes the next part of a message of `len` bytes into the chunk of the next slot.
+    fn write_chunk(&mut self, from: *const u8, len: u32) {
         let part = (len - self.progress).min(self.geometry.chunk_bytes());
         // SAFETY: `progress + part <= len`, inside the leased buffer; the chunk belongs to the free slot `sent` and has
         // `chunk_bytes`. The two words behind the slot's first are ours to write.
         unsafe {
             let chunk = self.base.as_ptr().add(self.geometry.chunk(self.sent as u32));
             chunk.copy_from_nonoverlapping(from.add(self.progress as usize), part as usize);
-            to.add(8).cast::<u64>().write(u64::from(len) << 32 | u64::from(part));
+            self.slot().add(8).cast::<u64>().write(u64::from(len) << 32 | u64::from(part));
         }
         self.progress += part;
     }
@@ -186,6 +224,12 @@ impl Sender {
         }
         self.acked += more;
         Ok(())
+    }
+
+    /// Descriptors published.
+    #[inline]
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Descriptors that the peer has taken.

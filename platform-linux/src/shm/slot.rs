@@ -163,15 +163,30 @@ pub(super) unsafe fn write_inline(slot: *mut u8, from: *const u8, len: usize) {
         return unsafe { write_words(slot, from, 0, len) };
     }
     // SAFETY: `FIRST_LINE_MAX..len` and what is before it are in both (caller), and begin at whole words. The first line is
-    // copied as one piece, whose length the compiler knows.
+    // all loads, then all stores, as the compiler knows its length.
     unsafe {
         write_words(slot, from, FIRST_LINE_MAX, len);
-        slot.add(8).cast::<FirstLine>().write(from.cast::<FirstLine>().read_unaligned());
+        let line: FirstLine = core::array::from_fn(|n| load_local(from.add(8 * n)));
+        slot.add(8).cast::<FirstLine>().write(line);
     }
 }
 
 /// The payload in a slot's first line.
 type FirstLine = [u64; FIRST_LINE_MAX / 8];
+
+/// Reads a word of a message. By itself: of an answer in place, which was just copied out of a slot word by word, a wider
+/// load would wait until those words are in the cache, for it cannot have two stores forwarded to it.
+///
+/// # Safety
+/// `from` has 8 readable bytes.
+#[inline]
+unsafe fn load_local(from: *const u8) -> u64 {
+    #[repr(C, packed)]
+    #[derive(Clone, Copy)]
+    struct Unaligned(u64);
+    // SAFETY: readable (caller), and the type asks for no alignment. Volatile, so that two are not made one.
+    unsafe { from.cast::<Unaligned>().read_volatile() }.0
+}
 
 /// Copies the bytes `done..end` of a message into its slot.
 ///
@@ -181,7 +196,7 @@ type FirstLine = [u64; FIRST_LINE_MAX / 8];
 unsafe fn write_words(slot: *mut u8, from: *const u8, mut done: usize, end: usize) {
     while end - done >= 8 {
         // SAFETY: `done + 8 <= end`, inside both (caller).
-        unsafe { slot.add(8 + done).cast::<u64>().write(from.add(done).cast::<u64>().read_unaligned()) };
+        unsafe { slot.add(8 + done).cast::<u64>().write(load_local(from.add(done))) };
         done += 8;
     }
     let mut rest = [0; 8];

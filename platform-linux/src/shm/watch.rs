@@ -153,6 +153,23 @@ impl Watch {
         looked
     }
 
+    /// Looks at the only hot link there is, and tells where it is in the table if it has something: what
+    /// [`look`](Self::look) does, in fewer instructions, and it is the first in the list.
+    #[inline]
+    pub(super) fn look_at_only(&mut self) -> Option<u16> {
+        debug_assert_eq!(self.hot, 1);
+        let entry = self.entries.first_mut()?;
+        if entry.has_something() {
+            entry.idle = 0;
+            return Some(entry.place);
+        }
+        entry.idle = entry.idle.saturating_add(1);
+        if entry.idle >= COLD_AFTER {
+            self.cool(0);
+        }
+        None
+    }
+
     /// Says what to look for at a link that was just found ready. To be called for those found in one go in their order.
     ///
     /// # Safety
