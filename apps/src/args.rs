@@ -1,5 +1,7 @@
 //! The command line.
 
+mod value;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,7 +38,7 @@ pub enum Command {
 /// The subcommands of `echo`.
 #[derive(Debug, Subcommand)]
 pub enum EchoCommand {
-    /// Answer every message with itself, for any number of clients, until SIGINT or SIGTERM.
+    /// Answer every message with itself, for any number of clients, until SIGINT, SIGTERM or SIGHUP.
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// Send messages to a server, wait for each reply, and print a table of latencies.
@@ -52,13 +54,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "rdma://ADDR:PORT | shm://NAME")]
     pub listen: Address,
     /// Connections at one time; further ones are refused with "table full".
-    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = value::connections)]
     pub connections_max: u32,
     /// Largest message, like 4k or 1m. Memory is set aside for it: connections x about 5 x depth x this.
-    #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = message_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = value::message_bytes)]
     pub message_max: u32,
     /// Messages in flight per connection and direction [default: 32, or what the device takes].
-    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    #[arg(long, value_name = "D", value_parser = value::depth)]
     pub depth: Option<u32>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
@@ -81,13 +83,13 @@ pub struct PingArgs {
     #[arg(long, value_name = "S", value_parser = units::seconds)]
     pub seconds: Option<Duration>,
     /// Message size, like 0, 64, 4k or 1m.
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = value::size)]
     pub size: u32,
     /// Messages in flight on each connection; what is above the server's own depth waits at the client.
-    #[arg(long, value_name = "D", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    #[arg(long, value_name = "D", default_value = "1", value_parser = value::depth)]
     pub depth: u32,
     /// Connections, all on the one core.
-    #[arg(long, value_name = "C", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "C", default_value = "1", value_parser = value::connections)]
     pub connections: u32,
     /// Messages per second over all connections, like 10k, whatever the replies do. Latency is then measured from the
     /// time a message was planned to go out, so that a stall counts for every message it delayed.
@@ -98,7 +100,7 @@ pub struct PingArgs {
     pub verify: bool,
     /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000 and
     /// about 64 MiB].
-    #[arg(long, value_name = "N", value_parser = warmup)]
+    #[arg(long, value_name = "N", value_parser = value::warmup)]
     pub warmup: Option<u64>,
     /// Local address to connect from; its network interface decides which RDMA device is used.
     #[arg(long, value_name = "ADDR", help_heading = RDMA)]
@@ -111,7 +113,7 @@ pub struct PingArgs {
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub retry_for: Option<Duration>,
     /// Draw the distribution of the latencies, as an SVG picture that any browser shows.
-    #[arg(long, value_name = "FILE", value_parser = picture)]
+    #[arg(long, value_name = "FILE", value_parser = value::picture)]
     pub plot: Option<PathBuf>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
@@ -125,7 +127,7 @@ pub struct PingArgs {
 #[derive(Debug, Args)]
 pub struct CoreArgs {
     /// The CPU to pin the loop to. The loop keeps it fully busy.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::cpu)]
     pub core: u32,
     /// The peer is another rdma_cm program, not spinwire: plain sends, no handshake, no flow control.
     #[arg(long, help_heading = RDMA)]
@@ -140,7 +142,7 @@ pub struct CoreArgs {
     #[arg(long, value_enum, default_value = "auto")]
     pub readiness: Readiness,
     /// Messages up to this size travel inside the work request [default: 220, or what the device takes].
-    #[arg(long, value_name = "BYTES", value_parser = size, help_heading = RDMA)]
+    #[arg(long, value_name = "BYTES", value_parser = value::size, help_heading = RDMA)]
     pub inline: Option<u32>,
     /// Wait so long for an acknowledgement before sending again [default: 134ms]. A silent peer is given up after about
     /// this x (retry + 1); the kernel can wait up to four times as long.
@@ -148,13 +150,13 @@ pub struct CoreArgs {
     pub ack_timeout: Option<Duration>,
     /// Sends without acknowledgement are repeated so often [default: 6]. The client's number holds for both sides; on a
     /// server this changes nothing. (7 would mean for ever, so it is not offered.)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = RDMA)]
+    #[arg(long, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
     pub retry: Option<u8>,
     /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms [default: 640us].
-    #[arg(long, value_name = "TIME", value_parser = rnr_timer, help_heading = RDMA)]
+    #[arg(long, value_name = "TIME", value_parser = value::rnr_timer, help_heading = RDMA)]
     pub rnr_timer: Option<Duration>,
     /// A peer that finds no receive posted here tries again so often [default: 6].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=6), help_heading = RDMA)]
+    #[arg(long, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
     pub rnr_retry: Option<u8>,
     /// Also processes of this user, by name or number, may be at the other end; repeat it for several. The own user and
     /// root always may.
@@ -217,40 +219,6 @@ pub enum Readiness {
     Timed,
 }
 
-fn size(text: &str) -> Result<u32, String> {
-    const MOST: u32 = spinwire_core::config::MESSAGE_BYTES_MAX;
-    match units::bytes(text)? {
-        bytes if bytes <= MOST => Ok(bytes),
-        bytes => Err(format!("{bytes} bytes are too many: at most {MOST} (8m)")),
-    }
-}
-
-/// The name of a picture: it is not for standard output, where the table is.
-fn picture(text: &str) -> Result<PathBuf, String> {
-    match text {
-        "-" | "" => Err("a picture needs a file, like latency.svg".to_owned()),
-        name => Ok(PathBuf::from(name)),
-    }
-}
-
-/// A count that may be 0.
-fn warmup(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { units::count(text).map_err(|hint| hint.replace("a count from 1", "0 or a count")) }
-}
-
-fn message_bytes(text: &str) -> Result<u32, String> {
-    match size(text)? {
-        0 => Err("the largest message has at least 1 byte".to_owned()),
-        bytes => Ok(bytes),
-    }
-}
-
-fn rnr_timer(text: &str) -> Result<Duration, String> {
-    let span = units::span(text)?;
-    let range = Duration::from_micros(10)..=Duration::from_millis(491);
-    if range.contains(&span) { Ok(span) } else { Err(format!("{span:?} is out of range: 10us to 491ms")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,5 +266,22 @@ mod tests {
             let error = ping(extra).expect_err(extra);
             assert_eq!(error.exit_code(), 2, "{extra}");
         }
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_is_answered_with_what_can() {
+        let said = |extra: &str| ping(extra).expect_err(extra).to_string();
+        for (extra, part) in [
+            ("--depth 1m", "'1m' is not a number from 1 to 4,096; write one like 32"),
+            ("--connections 65537", "'65537' is not a number from 1 to 65,536; write one like 64"),
+            ("--retry 7", "'7' is not a number from 0 to 6; write one like 6"),
+            ("--count 99999999999999999999", "too large a count; write one up to 18,446,744,073,709,551,615"),
+            ("--size 9m", "9,437,184 bytes are too many: at most 8,388,608 (8m)"),
+        ] {
+            assert!(said(extra).contains(part), "{}", said(extra));
+        }
+        let core = Cli::try_parse_from("spinwire echo ping shm://name --core x".split_whitespace()).unwrap_err();
+        assert!(core.to_string().contains("'x' is not the number of a CPU; write one from 0 on, like 2"), "{core}");
+        assert_eq!(ping("--connections 1k").unwrap().connections, 1_000);
     }
 }

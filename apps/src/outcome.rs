@@ -10,7 +10,7 @@ use spinwire_core::turn::ConnectError;
 use crate::advice::Advice;
 use crate::pattern::Mismatch;
 use crate::reason::{Over, Words};
-use crate::units::counted;
+use crate::units::{counted, grouped};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {} of {of}: {}{}{}", connection + 1, Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
+    #[error("connection {} of {}: {}{}{}", grouped(u64::from(*connection) + 1), grouped((*of).into()), Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
     Connect {
         /// Which one.
         connection: u32,
@@ -40,8 +40,8 @@ pub enum Trouble {
     },
     /// A connection was lost during the run.
     #[error(
-        "connection {} of {of}{} was lost: {}; {} had no reply yet",
-        connection + 1, To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
+        "connection {} of {}{} was lost: {}; {} had no reply yet",
+        grouped(u64::from(*connection) + 1), grouped((*of).into()), To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
     )]
     Lost {
         /// Which one.
@@ -58,7 +58,7 @@ pub enum Trouble {
         outstanding: u64,
     },
     /// A reply is not what was sent.
-    #[error("wrong reply on connection {} to message {sequence}: {mismatch}", connection + 1)]
+    #[error("wrong reply on connection {} to message {}: {mismatch}", grouped(u64::from(*connection) + 1), grouped(*sequence))]
     Mismatch {
         /// Where.
         connection: u32,
@@ -68,7 +68,7 @@ pub enum Trouble {
         mismatch: Mismatch,
     },
     /// A message nobody asked for.
-    #[error("connection {} brought a message of {} that answers nothing", connection + 1, counted(*bytes as u64, "byte"))]
+    #[error("connection {} brought a message of {} that answers nothing", grouped(u64::from(*connection) + 1), counted(*bytes as u64, "byte"))]
     Unasked {
         /// Where.
         connection: u32,
@@ -76,7 +76,10 @@ pub enum Trouble {
         bytes: usize,
     },
     /// The peer does not take messages of that size.
-    #[error("the server takes messages of at most {max} bytes, not {asked}; start it with --message-max {asked}")]
+    #[error(
+        "the server takes messages of at most {}, not {}; start it with --message-max {asked}",
+        counted((*max).into(), "byte"), grouped((*asked).into())
+    )]
     TooLong {
         /// Bytes asked.
         asked: u32,
@@ -85,8 +88,8 @@ pub enum Trouble {
     },
     /// Replies stay away.
     #[error(
-        "no progress for {waiting}: {} without a reply on {silent} of {}; --timeout sets how long to wait",
-        counted(*outstanding, "message"), counted((*connections).into(), "connection")
+        "no progress for {waiting}: {} without a reply on {} of {}; --timeout sets how long to wait",
+        counted(*outstanding, "message"), grouped((*silent).into()), counted((*connections).into(), "connection")
     )]
     Stalled {
         /// How long nothing happened.
@@ -169,6 +172,18 @@ mod tests {
         };
         assert!(stalled(1, 1).contains("1 message without a reply on 1 of 1 connection;"), "{}", stalled(1, 1));
         assert!(stalled(2_000, 8).contains("2,000 messages without a reply on 1 of 8 connections;"));
+    }
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        let report = CloseReport { reason: CloseReason::NobodyListens, was_open: false, ..CLOSED };
+        let text = Trouble::Connect { connection: 1_233, of: 65_536, over: Over::Shm, report }.to_string();
+        assert!(text.starts_with("connection 1,234 of 65,536: "), "{text}");
+        let text = Trouble::TooLong { asked: 8_192, max: 4_096 }.to_string();
+        assert_eq!(
+            text,
+            "the server takes messages of at most 4,096 bytes, not 8,192; start it with --message-max 8192"
+        );
     }
 
     #[test]

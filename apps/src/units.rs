@@ -1,5 +1,6 @@
 //! Numbers as people type them: `4k`, `1m`, `500us`, `2.5s`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Parses a size in bytes. `k`, `m` and `g` (also `KiB`, `MiB`, `GiB`) count in steps of 1,024.
@@ -35,8 +36,23 @@ pub fn count(text: &str) -> Result<u64, String> {
         "g" => 1_000_000_000,
         _ => return Err(hint()),
     };
-    let number: u64 = number.parse().map_err(|_| hint())?;
-    number.checked_mul(scale).filter(|&count| count > 0).ok_or_else(hint)
+    if number.is_empty() || number.contains('.') {
+        return Err(hint());
+    }
+    let count = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+    let count = count.ok_or_else(|| format!("'{text}' is too large a count; write one up to {}", grouped(u64::MAX)))?;
+    if count > 0 { Ok(count) } else { Err(hint()) }
+}
+
+/// Parses a whole number in `range`, written as a [`count`] or as 0. `like` is one that makes sense.
+///
+/// # Errors
+/// A sentence with what was asked, the range and the example.
+pub fn within(text: &str, range: RangeInclusive<u32>, like: u32) -> Result<u32, String> {
+    let number = if text == "0" { Some(0) } else { count(text).ok() };
+    let number = number.and_then(|number| u32::try_from(number).ok()).filter(|number| range.contains(number));
+    let (least, most) = (grouped((*range.start()).into()), grouped((*range.end()).into()));
+    number.ok_or_else(|| format!("'{text}' is not a number from {least} to {most}; write one like {like}"))
 }
 
 /// Parses a span of time with its unit: `ns`, `us`, `ms`, `s` or `min`. Fractions are allowed; zero is not.
@@ -120,8 +136,25 @@ mod tests {
         {
             assert_eq!(count(text), Ok(want), "{text}");
         }
-        for text in ["", "0", "1.5m", "1x", "99999999999999999999"] {
-            assert!(count(text).is_err(), "{text}");
+        for text in ["", "0", "1.5m", "1x", "k", "-1"] {
+            assert!(count(text).unwrap_err().contains("is not a count from 1"), "{text}");
+        }
+        assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        for text in ["18446744073709551616", "99999999999999999999", "18446744073709552k"] {
+            let said = count(text).unwrap_err();
+            assert_eq!(said, format!("'{text}' is too large a count; write one up to 18,446,744,073,709,551,615"));
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_answered_with_the_range_and_an_example() {
+        for (text, want) in [("1", 1), ("4096", 4_096), ("4k", 4_000), ("4,096", 4_096)] {
+            assert_eq!(within(text, 1..=4_096, 32), Ok(want), "{text}");
+        }
+        assert_eq!(within("0", 0..=6, 6), Ok(0));
+        for text in ["", "0", "4097", "1m", "x", "-1", "99999999999"] {
+            let said = within(text, 1..=4_096, 32).unwrap_err();
+            assert_eq!(said, format!("'{text}' is not a number from 1 to 4,096; write one like 32"));
         }
     }
 

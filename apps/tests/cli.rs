@@ -61,7 +61,7 @@ fn wrong_arguments_end_with_2_and_say_what_is_right() {
     usage_error("echo ping 192.0.2.1:7471 --core 0").expect("rdma://192.0.2.1:7471");
     usage_error("echo ping shm:name --core 0").expect("shm://name");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --count 1 --seconds 1").expect("cannot be used with");
-    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --size 9m").expect("at most 8388608");
+    usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --size 9m").expect("at most 8,388,608");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --timeout 5").expect("like 640us");
     usage_error("echo ping rdma://192.0.2.1:7471 --core 0 --json /nonexistent/report.json").expect("no directory");
     usage_error("echo ping shm://name --core 0 --json /").expect("--json: / is a directory");
