@@ -13,10 +13,9 @@ use spinwire_core::sim::{Scenario, replay};
 
 /// Runs engines on a seeded network on virtual time, with faults, and checks that nothing is lost, doubled, leaked or stuck.
 ///
-/// A seed means the same everywhere: what fails here fails with the same story on any machine.
-/// Exit status: 0 nothing was found, 1 something was, 2 bad arguments, 130 interrupted.
+/// Its help is a file of its own, so that `ci/sim --help` prints it without building first.
 #[derive(Debug, Parser)]
-#[command(name = "ci/sim", max_term_width = 120)]
+#[command(name = "ci/sim", override_help = include_str!("help.txt"))]
 struct Args {
     /// How many seeds to run
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -121,4 +120,23 @@ fn replay_one(scenario: Scenario, seed: u64, json: bool) -> ExitCode {
         report::print_lines(&[format!("{} lines, hash {:016x}", trace.lines.len(), trace.hash()), end]);
     }
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_names_every_option_with_its_default() {
+        let help = include_str!("help.txt");
+        for argument in Args::command().get_arguments() {
+            let option = format!("--{}", argument.get_long().expect("only long options"));
+            let line = help.lines().find(|line| line.trim_start().starts_with(&option));
+            let line = line.unwrap_or_else(|| panic!("{option} is missing"));
+            for default in argument.get_default_values().iter().filter(|_| argument.get_action().takes_values()) {
+                assert!(line.contains(&format!("({})", default.to_string_lossy())), "{option}: {default:?}");
+            }
+        }
+    }
 }
