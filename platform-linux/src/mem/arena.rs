@@ -12,7 +12,7 @@ use super::carver::Carver;
 use super::hugepage::Refused;
 use super::map::Mapping;
 use super::memfd;
-use super::page::{Bytes, PageKind, PagePolicy};
+use super::page::{Bytes, Grouped, PageKind, PagePolicy, Rounded};
 use super::stable::StableMemory;
 use crate::signals::{self, Stop};
 use crate::sys::os::{CallError, Errno, memlock_limit};
@@ -251,10 +251,10 @@ fn explain_lock(bytes: usize, cause: CallError, (soft, hard): (Option<u64>, Opti
 /// One line, and one more for each kind of page that was refused before.
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (pages, page) = (self.pages, Bytes(self.page_bytes as u64));
+        let (pages, page) = (Grouped(self.pages as u64), Bytes(self.page_bytes as u64));
         let transparent = if self.kind == PageKind::Transparent { " (transparent)" } else { "" };
-        let plural = if pages == 1 { "page" } else { "pages" };
-        write!(f, "{} on {pages} {plural} of {page}{transparent}", Bytes((pages * self.page_bytes) as u64))?;
+        let plural = if self.pages == 1 { "page" } else { "pages" };
+        write!(f, "{} on {pages} {plural} of {page}{transparent}", Rounded((self.pages * self.page_bytes) as u64))?;
         match self.node {
             Some(node) => write!(f, ", node {node}")?,
             None => f.write_str(", node unknown")?,

@@ -6,7 +6,7 @@ use spinwire_core::config::Config;
 
 use crate::clock::ClockSource;
 use crate::cpu::CpuPlacement;
-use crate::mem::{Bytes, Placement};
+use crate::mem::{Placement, Rounded};
 use crate::readiness::Readiness;
 use crate::shm::INLINE_MAX;
 
@@ -121,7 +121,7 @@ impl fmt::Display for Device {
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pages = if self.is_huge { "pages of 2 MiB" } else { "small pages" };
-        write!(f, "{} on {pages} for each connection and side", Bytes(self.bytes as u64))?;
+        write!(f, "{} on {pages} for each connection and side", Rounded(self.bytes as u64))?;
         if self.huge_refused {
             f.write_str(" (no page of 2 MiB was to be had: `cat /proc/meminfo` shows the pool)")?;
         }

@@ -128,7 +128,7 @@ impl Setup {
     /// # Errors
     /// See [`ExposeError`].
     pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
-        ExposeError::check(bytes, self.exposed, REGIONS_MAX, self.queues.is_none())?;
+        ExposeError::check((bytes, rights), self.exposed, REGIONS_MAX, self.queues.is_none())?;
         let Some(queues) = &self.queues else { return Err(ExposeError::Started) };
         let pages = self.options.pages.clone();
         let stop = self.options.stop.clone();

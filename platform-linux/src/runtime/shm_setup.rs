@@ -124,7 +124,7 @@ impl ShmSetup {
     /// # Errors
     /// See [`ExposeError`].
     pub fn expose(&mut self, bytes: usize, rights: Rights) -> Result<ExposedRegion, ExposeError> {
-        ExposeError::check(bytes, self.exposed.len(), REGIONS_MAX, self.closer.is_none())?;
+        ExposeError::check((bytes, rights), self.exposed.len(), REGIONS_MAX, self.closer.is_none())?;
         let hugepages = self.options.pages.kinds().contains(&PageKind::TwoMib);
         let stop = &self.options.stop;
         let made = shm::expose(self.exposed.len(), bytes, rights, hugepages, stop);
