@@ -16,8 +16,9 @@ pub enum CloseReason {
     /// The peer said goodbye, then disconnected.
     #[error("closed by the peer")]
     Peer,
-    /// The peer disconnected without a goodbye: its process ended, was killed, or is not a Spinwire.
-    #[error("the peer disconnected without a goodbye (process ended or killed)")]
+    /// The peer disconnected without a goodbye: its process ended or was killed, its program dropped what held the connection
+    /// without closing it first, or it is not a Spinwire.
+    #[error("the peer disconnected without a goodbye (its process ended, or its program did not close the connection)")]
     PeerGone,
     /// The peer refused, and said why.
     #[error("refused by the peer: {0}")]
