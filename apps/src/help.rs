@@ -10,7 +10,8 @@ Exit status:
   2    wrong usage, or a file of --json or --plot that cannot be written
   3    it could not be set up here: no RDMA, no memory, no such core, port or
        name in use; or a report could not be written
-  130  stopped by SIGINT, 143 by SIGTERM (a server only before it was ready)";
+  130  stopped by SIGINT, 143 by SIGTERM, 129 by SIGHUP (a server only before
+       it was ready)";
 
 pub(crate) const SERVE_HELP: &str = "\
 Examples:
@@ -20,17 +21,17 @@ Examples:
     spinwire echo serve --listen shm://echo --core 2
 
 The server prints a line that starts with 'listening on' when clients can
-connect, and one line for each that comes and goes. After SIGINT or SIGTERM it
-refuses new clients, closes its connections, waits for posted work to come
-back, and ends with status 0. A second signal ends it at once.
+connect, and one line for each that comes and goes. After SIGINT, SIGTERM
+or SIGHUP it refuses new clients, closes its connections, waits for posted work
+to come back, and ends with status 0. A second signal ends it at once.
 
 Exit status:
-  0    stopped by SIGINT or SIGTERM, every connection closed
+  0    stopped by SIGINT, SIGTERM or SIGHUP, every connection closed
   1    the run failed: the device or the listener went away
   2    wrong usage, or a file of --json that cannot be written
   3    it could not be set up here: no RDMA, no memory, no such core, port or
        name in use; or the report could not be written
-  130  stopped by SIGINT before it was ready, 143 by SIGTERM";
+  130  stopped by SIGINT before it was ready, 143 by SIGTERM, 129 by SIGHUP";
 
 pub(crate) const PING_HELP: &str = "\
 Examples:
@@ -56,7 +57,8 @@ Exit status:
   2    wrong usage, or a file of --json or --plot that cannot be written
   3    it could not be set up here: no RDMA, no memory, no such core, no such
        address; or a report could not be written
-  130  stopped by SIGINT, 143 by SIGTERM; what was measured so far is printed";
+  130  stopped by SIGINT, 143 by SIGTERM, 129 by SIGHUP; what was measured so
+       far is printed";
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,10 @@ mod both;
 mod common;
 
 use both::expect_all;
-use common::fabric::Fabric;
+use std::process::Command;
+
+use common::fabric::{Fabric, alone, cpu, shm_name};
+use common::{PATIENCE, Running, SPINWIRE, read_json, scratch};
 
 #[test]
 fn every_size_comes_back_as_it_was_sent() {
@@ -87,4 +90,38 @@ fn a_picture_is_drawn_where_it_was_asked_for() {
     let (ended, _) = Fabric::Shm.ping(&server.url, "--count 5 --plot /dev/full");
     ended.expect_code(3).expect("cannot write the picture to /dev/full");
     server.stop();
+}
+
+/// Starts the command with SIGHUP as `how` says, whatever this test was started with.
+fn with_hangup(how: &str, arguments: &str) -> Running {
+    let mut command = Command::new("env");
+    command.arg(format!("--{how}-signal=HUP")).arg(SPINWIRE).args(arguments.split_whitespace());
+    Running::command(command)
+}
+
+#[test]
+fn a_terminal_that_closes_ends_both_sides_with_their_reports() {
+    let _turn = alone();
+    let (url, serve_file, ping_file) = (shm_name(), scratch("serve.json"), scratch("ping.json"));
+    let serve = format!("echo serve --listen {url} --core {}", cpu(0));
+    let mut server = with_hangup("default", &format!("{serve} --json {}", serve_file.display()));
+    server.wait_for("listening on", PATIENCE);
+    let ping = format!("echo ping {url} --core {} --seconds 100 --json {}", cpu(1), ping_file.display());
+    let mut client = with_hangup("default", &ping);
+    client.wait_for("connected", PATIENCE);
+    client.signal("HUP");
+    client.finish(PATIENCE).expect_code(129).expect("stopped by SIGHUP");
+    let report = read_json(&ping_file);
+    assert_eq!((&report["result"], &report["error"]), (&"interrupted".into(), &"SIGHUP".into()), "{report:#}");
+    server.signal("HUP");
+    server.finish(PATIENCE).expect_code(0);
+    assert_eq!(read_json(&serve_file)["result"], "ok");
+
+    // As under nohup.
+    let mut kept = with_hangup("ignore", &serve);
+    kept.wait_for("listening on", PATIENCE);
+    kept.signal("HUP");
+    Fabric::Shm.ping(&url, "--count 10").0.expect_code(0);
+    kept.signal("INT");
+    kept.finish(PATIENCE).expect_code(0);
 }

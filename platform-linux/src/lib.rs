@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`address`] | where to listen or connect to: `rdma://192.0.2.1:7471`, `shm://name` |
 //! | [`runtime`] | a loop: [`runtime::Options`], [`runtime::AnySetup`] for its core, memory and device, [`runtime::AnyReactor`] to run it |
-//! | [`signals`] | SIGINT and SIGTERM as a flag that the loop reads |
+//! | [`signals`] | SIGINT, SIGTERM and SIGHUP as a flag that the loop reads |
 //! | [`mem`] | pages, and regions that peers may reach by one-sided operations |
 //! | `spinwire_core::turn` | what it implements (`Handler`) and is handed (`Cx`) |
 //!

@@ -171,6 +171,15 @@ impl PollSet {
     }
 }
 
+/// Whether the process ignores this signal. `false` for a number that is no signal.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a sigaction of zeros is a valid one: default handler, no flags, no signals blocked.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set, and `action` is ours and large enough for what is told.
+    let told = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
+    told && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// The process's limit of locked memory in bytes: what holds now, and how far it may be raised. `None` = unlimited.
 pub(crate) fn memlock_limit() -> (Option<u64>, Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -192,6 +201,12 @@ pub(crate) fn pinned_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_told_from_others() {
+        // Rust's own start-up ignores SIGPIPE in every program.
+        assert!(is_ignored(libc::SIGPIPE) && !is_ignored(libc::SIGWINCH) && !is_ignored(-1));
+    }
 
     #[test]
     fn a_wait_ends_with_data_or_at_its_limit() {
