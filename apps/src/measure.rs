@@ -23,6 +23,8 @@ pub struct Measure {
     pub unsent: u64,
     /// Longest time from the start of one turn to the start of the next.
     pub turn_longest: Nanos,
+    /// Messages the server has receives for at one time on a connection, where it says so.
+    pub server_window: Option<u32>,
     from: Option<Instant>,
     until: Instant,
     last_turn: Option<Instant>,
@@ -41,6 +43,7 @@ impl Measure {
             outstanding: 0,
             unsent: 0,
             turn_longest: Nanos::ZERO,
+            server_window: None,
             from: None,
             until: Instant::ZERO,
             last_turn: None,

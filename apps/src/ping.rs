@@ -118,6 +118,7 @@ impl Pinger {
             let Plan { connections, warmup, core, .. } = self.plan;
             log.note(Progress::Connected { connections, warmup, server, core });
         }
+        self.measure.server_window = self.conns.last().and_then(|peer| cx.window(peer.conn?));
         self.last_progress = cx.now();
         self.load = Load::new(self.plan.pace, self.plan.extent, self.plan.warmup, cx.now());
         if self.plan.pace == Pace::Closed {

@@ -30,6 +30,7 @@ pub struct PingReport {
     warmup_messages: u64,
     message_bytes: u32,
     depth: u32,
+    server_window: Option<u32>,
     connections: u32,
     connect_attempts_failed: u64,
     target_rate_per_s: Option<u64>,
@@ -71,6 +72,7 @@ impl PingReport {
             warmup_messages: plan.warmup,
             message_bytes: plan.message_bytes,
             depth: plan.depth,
+            server_window: measure.server_window,
             connections: plan.connections,
             connect_attempts_failed: measure.attempts_failed(),
             target_rate_per_s: rate,
@@ -99,7 +101,7 @@ impl PingReport {
     pub fn title(&self) -> String {
         let pace = match self.target_rate_per_s {
             Some(rate) => format!("planned {}/s", grouped(rate)),
-            None => format!("{} in flight", self.depth),
+            None => format!("{} in flight", grouped(self.depth.into())),
         };
         let connections = match self.connections {
             1 => String::new(),
@@ -131,7 +133,14 @@ impl fmt::Display for PingReport {
             some => format!("{} before them, not counted", grouped(some)),
         };
         table.row("warm-up", warmup);
-        table.row("in flight", format!("{} on each of {}", self.depth, counted(self.connections.into(), "connection")));
+        let waiting = match self.server_window {
+            Some(window) if window < self.depth => {
+                format!("; the server takes {} at once, the rest waits at this side", grouped(window.into()))
+            }
+            _ => String::new(),
+        };
+        let (depth, connections) = (grouped(self.depth.into()), counted(self.connections.into(), "connection"));
+        table.row("in flight", format!("{depth} on each of {connections}{waiting}"));
         let rate = format!("{}/s over {}", grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
         table.row("rate", rate);
         if let (Some(planned), Some(late), Some(unsent)) =

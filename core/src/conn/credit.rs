@@ -122,6 +122,11 @@ impl Credits {
         self.window == 0
     }
 
+    /// Data messages that the peer has receives for when all of them are posted; `None` in raw mode.
+    pub const fn window_for_data(&self) -> Option<u32> {
+        if self.is_raw() { None } else { Some(self.window - 1) }
+    }
+
     /// Data messages that may be sent now.
     #[inline]
     pub const fn for_data(&self) -> u32 {

@@ -135,6 +135,12 @@ impl Cx<'_, '_> {
         self.core.conns.get(conn).map(|conn| conn.send_bytes_max)
     }
 
+    /// Messages that the peer has receives for at one time: what is sent beyond them waits at this side. `None` for a dead
+    /// handle, before the peer's hello, and for a peer that is no Spinwire.
+    pub fn window(&self, conn: ConnId) -> Option<u32> {
+        self.core.conns.get(conn)?.credits.window_for_data()
+    }
+
     /// The counters so far.
     pub fn stats(&self) -> &Stats {
         &self.core.stats
