@@ -29,7 +29,9 @@ fn other_sizes_are_refused() {
 /// The position jumped when an index wrapped, in a ring whose size did not divide the wrap.
 #[test]
 fn order_holds_when_the_counters_wrap() {
-    for capacity in [1, 2, 4, 8, 16, 256] {
+    // Under miri, which sees every step, the small ones take as long.
+    let capacities: &[usize] = if cfg!(miri) { &[1, 2, 4] } else { &[1, 2, 4, 8, 16, 256] };
+    for &capacity in capacities {
         for before_wrap in [0, 1, 2, 3, capacity as u64] {
             each_kind!(usize, capacity, 0_u64.wrapping_sub(before_wrap), |kind, producer, consumer| {
                 let context = format!("{kind}, {capacity} slots, {before_wrap} before the wrap");
