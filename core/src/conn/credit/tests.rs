@@ -30,7 +30,7 @@ fn credits_beyond_the_window_are_a_fault_of_the_peer() {
 
 /// Under miri, which sees every step, a few take as long.
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 2_000 };
-const STEPS: u32 = if cfg!(miri) { 5_000 } else { 40_000 };
+const STEPS: u32 = if cfg!(miri) { 2_000 } else { 40_000 };
 
 /// One side of a conversation: credits as above, receives posted again at random times.
 struct Side {
