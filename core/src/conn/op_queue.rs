@@ -133,7 +133,7 @@ mod tests {
             queue.open(reads_max);
             let (mut gathered, mut flying) = (VecDeque::new(), VecDeque::new());
             let mut random = Random::new(len as u64);
-            for user in 0..20_000_u64 {
+            for user in 0..if cfg!(miri) { 500 } else { 20_000_u64 } {
                 match random.below(3) {
                     0 if (queue.outstanding() as usize) < len => {
                         let reads = random.below(2) == 0 && queue.takes_read();
