@@ -9,7 +9,7 @@ use std::iter::repeat_with;
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
 use spinwire_core::config::{Config, Keepalive, Mode, Retry, Timeouts};
-use spinwire_core::conn::{Conn, Imm, MessageKind, Place, Slot};
+use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, BufferMap, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
 };
@@ -53,8 +53,8 @@ pub struct NullFabric {
     posted: [WorkId; POSTED],
     taken: usize,
     filled: usize,
-    /// Sends since the last message: the credits the next one brings.
-    unthanked: u16,
+    /// Sends since the last message: the credits the next one brings, which fit in 16 bits.
+    unthanked: u32,
     signaled: Option<WorkId>,
 }
 
@@ -62,13 +62,19 @@ pub struct NullFabric {
 impl NullFabric {
     #[inline(never)]
     fn arrive(&mut self, out: &mut Batch) {
-        for _ in 0..self.arriving {
-            let wr_id = self.posted[self.taken % POSTED];
-            self.taken += 1;
-            let imm = Imm { credits: std::mem::take(&mut self.unthanked), kind: MessageKind::Data }.to_bits();
-            let outcome = Outcome::Done { bytes: MESSAGE_BYTES, imm: Some(imm) };
-            let _ = out.push(Completion { wr_id, qp_num: QP_NUM, outcome });
+        self.arrive_one(out);
+        for _ in 1..self.arriving {
+            self.arrive_one(out);
         }
+    }
+
+    /// A message in the oldest receive. Data's immediate data are the credits it brings.
+    #[inline(always)]
+    fn arrive_one(&mut self, out: &mut Batch) {
+        let wr_id = self.posted[self.taken % POSTED];
+        self.taken += 1;
+        let outcome = Outcome::Done { bytes: MESSAGE_BYTES, imm: Some(std::mem::take(&mut self.unthanked)) };
+        let _ = out.push(Completion { wr_id, qp_num: QP_NUM, outcome });
     }
 
     #[inline(never)]
@@ -112,7 +118,7 @@ impl Fabric for NullFabric {
     #[inline(always)]
     fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
         for half in [chain.0, chain.1] {
-            self.unthanked += half.len() as u16;
+            self.unthanked += half.len() as u32;
             if let Some(work) = half.iter().rfind(|work| work.signaled) {
                 self.signaled = Some(work.wr_id);
             }

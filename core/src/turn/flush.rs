@@ -18,15 +18,15 @@ impl<C: Control> Engine<'_, C> {
         let walk = self.core.dirty.walk();
         for place in walk.places() {
             let slot = self.core.dirty.take(walk, place);
-            if let Some(id) = self.core.conns.id_at(slot) {
-                self.visit(handler, id);
-            }
+            self.visit(handler, slot);
         }
     }
 
-    fn visit<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+    /// The connection in a slot, if there is one.
+    #[inline(never)]
+    pub(super) fn visit<H: Handler>(&mut self, handler: &mut H, slot: usize) {
         let Core { conns, sends, sizing, stats, .. } = &mut self.core;
-        let Some(conn) = conns.get_mut(id) else { return };
+        let Some((id, conn)) = conns.at_mut(slot) else { return };
         if !conn.is_steady() {
             return self.flush_other(handler, id);
         }
@@ -54,13 +54,28 @@ impl<C: Control> Engine<'_, C> {
 
     /// The sends are posted: posts receives where they are short. Sends come first, for they are what somebody waits for,
     /// and the spare receives cover the moment.
-    #[inline(never)]
-    pub(super) fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
+    #[inline]
+    fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
         if let Err(error) = sent {
             self.post_failed(handler, id, "send", error);
         } else if short && let Err(error) = self.core.top_up(&mut self.recv_pool, &mut self.fabric, id) {
             self.post_failed(handler, id, "receive", error);
         }
+    }
+
+    /// The answer to a message on the connection in a slot is posted, and so many receives are missing that it is worth a
+    /// post.
+    #[inline(never)]
+    pub(super) fn replenish<H: Handler>(&mut self, handler: &mut H, slot: usize) {
+        let Some(id) = self.core.conns.id_at(slot) else { return };
+        self.posted(handler, id, Ok(()), true);
+    }
+
+    /// It could not be posted.
+    #[cold]
+    pub(super) fn answer_failed<H: Handler>(&mut self, handler: &mut H, slot: usize, error: PostError) {
+        let Some(id) = self.core.conns.id_at(slot) else { return };
+        self.post_failed(handler, id, "send", error);
     }
 
     #[cold]

@@ -5,7 +5,6 @@
 
 use core::slice;
 
-use super::flush::post_sends;
 use super::{Answer, Core, Cx, Engine, Handler};
 use crate::conn::Conn;
 use crate::fabric::{Completion, Control, Fabric, Outcome, PostError, SendWr};
@@ -82,12 +81,13 @@ impl<C: Control> Engine<'_, C> {
                 dirty.mark(slot);
                 continue;
             }
-            let sent = match answered {
-                Some((seq, wr)) if conn.sends.is_all(seq) => post_answer(fabric, stats, conn, wr),
-                _ => post_sends(fabric, stats, conn, sends),
-            };
-            if sent.is_err() || conn.lacks_receives(sizing) {
-                self.posted(handler, id, sent, true);
+            match answered {
+                Some((seq, wr)) if conn.sends.is_all(seq) => match post_answer(fabric, stats, conn, wr) {
+                    Ok(()) if !conn.lacks_receives(sizing) => {}
+                    Ok(()) => self.replenish(handler, slot),
+                    Err(error) => self.answer_failed(handler, slot, error),
+                },
+                _ => self.visit(handler, slot),
             }
             return None;
         }
