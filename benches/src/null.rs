@@ -118,11 +118,11 @@ impl Fabric for NullFabric {
     #[inline(always)]
     fn post_send(&mut self, _: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
         for half in [chain.0, chain.1] {
-            self.unthanked += half.len() as u32;
             if let Some(work) = half.iter().rfind(|work| work.signaled) {
                 self.signaled = Some(work.wr_id);
             }
         }
+        self.unthanked += (chain.0.len() + chain.1.len()) as u32;
         Ok(())
     }
 }

@@ -195,7 +195,8 @@ impl Credits {
     /// Whether receives are counted, and there is one for data once `got` more are booked.
     #[inline]
     pub(crate) const fn has_for_data_with(&self, got: u32) -> bool {
-        self.available + got > 1
+        // In the words of `can_gain`, so that the sum is made once.
+        self.available as u64 + got as u64 > 1
     }
 
     /// Books `got` credits, which the peer may give, and takes one of its receives for data:
@@ -203,7 +204,7 @@ impl Credits {
     #[inline]
     pub(crate) const fn gain_and_spend(&mut self, got: u32) {
         debug_assert!(self.can_gain(got) && self.has_for_data_with(got));
-        self.available = self.available + got - 1;
+        self.available = (self.available as u64 + got as u64 - 1) as u32;
     }
 
     /// Own receives were posted again.

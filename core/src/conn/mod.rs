@@ -206,10 +206,11 @@ impl Conn {
         self.steady == QpNum::of(qp_num)
     }
 
-    /// Whether so many receives are missing that it is worth a post.
+    /// Whether so many receives are missing that it is worth a post: a batch of them, for then there are fewer than are
+    /// always to be posted.
     #[inline]
     pub(crate) fn lacks_receives(&self, sizing: &Sizing) -> bool {
-        self.recv_posted + sizing.recv_batch <= sizing.recv_posted
+        self.recv_posted < sizing.recv_posted_min
     }
 
     /// Something happened that the hot path does not deal with.

@@ -73,7 +73,8 @@ impl<'m> Pool<'m> {
     #[inline]
     pub(crate) fn freeing(&mut self, work: WorkId) -> Freeing<'_> {
         let Self { lenders, stack, free, .. } = self;
-        Freeing { work, lenders, stack, at: *free as usize, free }
+        let start = *free as usize;
+        Freeing { work, lenders, stack, start, at: start, free }
     }
 
     /// Frees every buffer that is lent for any work of the connection that `work` is of, and returns how many there were. For
@@ -94,20 +95,28 @@ pub(crate) struct Freeing<'p> {
     work: WorkId,
     lenders: &'p mut [u64],
     stack: &'p mut [u32],
+    start: usize,
     at: usize,
     free: &'p mut u32,
 }
 
 impl Freeing<'_> {
+    /// Whether the buffer was lent for that work; otherwise nothing was done.
     #[inline(always)]
-    pub(crate) fn free(&mut self, lease: &Lease) {
+    pub(crate) fn free(&mut self, lease: &Lease) -> bool {
         let lender = self.lenders.get_mut(lease.index() as usize).filter(|lender| **lender == self.work.to_bits());
-        if let Some(lender) = lender {
-            *lender = 0;
-            // SAFETY: this buffer was not on the stack, so there are fewer on it than the pool has; it has a place for each.
-            unsafe { *self.stack.get_unchecked_mut(self.at) = lease.index() };
-            self.at += 1;
-        }
+        let Some(lender) = lender else { return false };
+        *lender = 0;
+        // SAFETY: this buffer was not on the stack, so there are fewer on it than the pool has; it has a place for each.
+        unsafe { *self.stack.get_unchecked_mut(self.at) = lease.index() };
+        self.at += 1;
+        true
+    }
+
+    /// Buffers freed so far.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.at - self.start
     }
 }
 

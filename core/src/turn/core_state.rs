@@ -224,10 +224,12 @@ fn give_back(recv_pool: &mut Pool<'_>, send_pool: &mut Pool<'_>, work: WorkId, m
         let answers = give_back_answers(recv_pool, work, done);
         let Some((other, behind)) = done[answers..].split_first_mut() else { return others };
         match other.buf.take() {
-            Some(lease) => {
+            Some(lease) if lease.from() == Direction::Send => {
                 others.app += 1;
                 send_pool.free_lent(lease.index(), work);
             }
+            // An answer that is not lent for this work: there is nothing to free.
+            Some(_) => {}
             None => others.control += 1,
         }
         done = behind;
@@ -238,11 +240,13 @@ fn give_back(recv_pool: &mut Pool<'_>, send_pool: &mut Pool<'_>, work: WorkId, m
 #[inline(never)]
 fn give_back_answers(recv_pool: &mut Pool<'_>, work: WorkId, done: &mut [SendWr]) -> usize {
     let mut freeing = recv_pool.freeing(work);
-    for (count, wr) in done.iter_mut().enumerate() {
-        let Some(lease) = wr.buf.take_if(|lease| lease.from() == Direction::Recv) else { return count };
-        freeing.free(&lease);
+    for wr in done {
+        match &wr.buf {
+            Some(lease) if lease.from() == Direction::Recv && freeing.free(lease) => wr.buf = None,
+            _ => break,
+        }
     }
-    done.len()
+    freeing.count()
 }
 
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.

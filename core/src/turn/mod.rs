@@ -45,7 +45,7 @@ use crate::time::{Instant, Nanos};
 const EVENTS_PER_TURN: usize = 4;
 
 /// Connections released in one turn, as far as their number is the engine's to choose: for the same reason.
-const RELEASES_PER_TURN: u32 = 4;
+const RELEASES_PER_TURN: u16 = 4;
 
 /// Timers handled in one turn: enough to keep up, and each may begin an attempt to connect.
 const TIMERS_PER_TURN: u32 = 16;
@@ -66,7 +66,7 @@ pub struct Engine<'m, C: Control> {
     /// This turn left something in a queue: what is in there may be what a deadline waits for.
     behind: bool,
     /// Connections released in this turn.
-    releases: u32,
+    releases: u16,
 }
 
 impl<'m, C: Control> Engine<'m, C> {

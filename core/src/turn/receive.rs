@@ -24,7 +24,7 @@ impl<'m, C: Control> Engine<'m, C> {
     }
 
     /// Most batches are of one. The calls in here come last, so that the short way saves no registers for them.
-    #[inline(never)]
+    #[inline(always)]
     fn receive_one<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         self.core.stats.polled(1);
         if self.short_way(handler, slice::from_ref(completion)).is_some() {
