@@ -1,6 +1,6 @@
 //! Turns of the loop over a fabric that has nothing, and over one that brings messages to echo.
 
-use spinwire_benches::null::with_rig;
+use spinwire_benches::null::{echo_without_engine, with_rig};
 
 /// A turn that finds nothing.
 #[inline(never)]
@@ -12,6 +12,12 @@ pub fn empty(iterations: u64) {
 #[inline(never)]
 pub fn echo(iterations: u64) {
     turns(iterations, 1);
+}
+
+/// What of it is the fabric's own, with what makes the calls.
+#[inline(never)]
+pub fn echo_fabric(iterations: u64) {
+    echo_without_engine(iterations);
 }
 
 /// A turn that finds 32 messages.

@@ -4,11 +4,13 @@
 //! send that asked for a completion shows one on the next poll, and each message brings back the credits that the
 //! answers before it spent.
 
+use std::hint::black_box;
 use std::iter::repeat_with;
+use std::slice;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
-use spinwire_core::config::{Config, Keepalive, Mode, Retry, Timeouts};
+use spinwire_core::config::{Config, Keepalive, Mode, Retry, Sizing, Timeouts};
 use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, BufferMap, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
@@ -85,6 +87,14 @@ impl NullFabric {
     }
 }
 
+impl NullFabric {
+    /// To which nothing comes yet.
+    const fn new() -> Self {
+        let posted = [WorkId::from_bits(0); POSTED];
+        Self { arriving: 0, posted, taken: 0, filled: 0, unthanked: 0, signaled: None }
+    }
+}
+
 impl Fabric for NullFabric {
     fn prepare(&mut self, _: &BufferMap) {}
 
@@ -108,10 +118,12 @@ impl Fabric for NullFabric {
 
     #[inline]
     fn post_recv(&mut self, _: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
-        for work in chain {
-            self.posted[self.filled % POSTED] = work.wr_id();
-            self.filled += 1;
-        }
+        let start = self.filled % POSTED;
+        self.filled += chain.len();
+        // Up to the ring's end, and what is left from its beginning on.
+        let (first, second) = chain.split_at(chain.len().min(POSTED - start));
+        keep(&mut self.posted[start..], first);
+        keep(&mut self.posted, second);
         Ok(())
     }
 
@@ -124,6 +136,14 @@ impl Fabric for NullFabric {
         }
         self.unthanked += (chain.0.len() + chain.1.len()) as u32;
         Ok(())
+    }
+}
+
+/// Notes the work ids of receives.
+#[inline]
+fn keep(places: &mut [WorkId], chain: &[RecvWr]) {
+    for (place, work) in places.iter_mut().zip(chain) {
+        *place = work.wr_id();
     }
 }
 
@@ -221,9 +241,8 @@ pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
         send: send.memory(),
     };
     let waiting = Some((Target::Request(ListenerId(0), RequestId(0)), CmEventKind::ConnectRequest));
-    let posted = [WorkId::from_bits(0); POSTED];
-    let fabric = NullFabric { arriving: 0, posted, taken: 0, filled: 0, unthanked: 0, signaled: None };
-    let engine = Engine::new(CONFIG, memory, NullControl { waiting, arriving }, fabric).expect("the memory is enough");
+    let control = NullControl { waiting, arriving };
+    let engine = Engine::new(CONFIG, memory, control, NullFabric::new()).expect("the memory is enough");
     let mut rig = Rig { engine, echo: Echo::default(), now: Instant::ZERO };
     while rig.engine.stats().opened == 0 {
         assert!(rig.turn(), "the connection does not come up");
@@ -233,6 +252,34 @@ pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
     assert_eq!((stats.messages_received, stats.messages_sent), (rig.echo.messages, rig.echo.messages));
     assert_eq!(rig.engine.audit(), Ok(()));
     result
+}
+
+/// The calls into the fabric that `turns` turns with a message each make, and nothing else: what of such a turn is the fabric's
+/// own, and no engine's.
+///
+/// # Panics
+/// When the fabric did not bring a message in each.
+pub fn echo_without_engine(turns: u64) {
+    const SIZING: Sizing = CONFIG.sizing();
+    const CHAIN: usize = SIZING.recv_batch as usize;
+    let conn = ConnId::from_bits(1 << 16).expect("its generation is not zero");
+    let receives = [const { RecvWr::EMPTY }; CHAIN];
+    let mut fabric = NullFabric { arriving: 1, ..NullFabric::new() };
+    let mut answer = SendWr::EMPTY;
+    let mut brought = 0;
+    for turn in 0..turns {
+        let mut batch = Batch::new();
+        fabric.poll_recv(&mut batch);
+        brought += batch.len() as u64;
+        answer.signaled = turn % u64::from(SIZING.signal_every) == 0;
+        let sent = fabric.post_send(conn, (slice::from_ref(black_box(&answer)), &[]));
+        let posted = if turn % CHAIN as u64 == 0 { fabric.post_recv(conn, black_box(&receives)) } else { Ok(()) };
+        assert!(sent.is_ok() && posted.is_ok());
+        batch.clear();
+        fabric.poll_send(&mut batch);
+        black_box(&batch);
+    }
+    assert_eq!(brought, turns);
 }
 
 /// The memory of one pool.

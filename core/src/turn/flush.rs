@@ -58,20 +58,21 @@ impl<C: Control> Engine<'_, C> {
     fn posted<H: Handler>(&mut self, handler: &mut H, id: ConnId, sent: Result<(), PostError>, short: bool) {
         if let Err(error) = sent {
             self.post_failed(handler, id, "send", error);
-        } else if short && let Err(error) = self.core.top_up(&mut self.recv_pool, &mut self.fabric, id) {
+        } else if short {
+            self.replenish(handler, id.slot());
+        }
+    }
+
+    /// Posts receives on the connection in a slot, which lacks as many as are worth a post.
+    #[inline(never)]
+    pub(super) fn replenish<H: Handler>(&mut self, handler: &mut H, slot: usize) {
+        let Some(id) = self.core.conns.id_at(slot) else { return };
+        if let Err(error) = self.core.top_up(&mut self.recv_pool, &mut self.fabric, id) {
             self.post_failed(handler, id, "receive", error);
         }
     }
 
-    /// The answer to a message on the connection in a slot is posted, and so many receives are missing that it is worth a
-    /// post.
-    #[inline(never)]
-    pub(super) fn replenish<H: Handler>(&mut self, handler: &mut H, slot: usize) {
-        let Some(id) = self.core.conns.id_at(slot) else { return };
-        self.posted(handler, id, Ok(()), true);
-    }
-
-    /// It could not be posted.
+    /// The answer to a message on the connection in a slot could not be posted.
     #[cold]
     pub(super) fn answer_failed<H: Handler>(&mut self, handler: &mut H, slot: usize, error: PostError) {
         let Some(id) = self.core.conns.id_at(slot) else { return };
@@ -106,6 +107,7 @@ impl<C: Control> Engine<'_, C> {
     }
 
     /// The receives a peer finds when it connects: they are in the hello, not owed.
+    #[inline(never)]
     pub(super) fn post_first_receives(&mut self, id: ConnId) -> Result<(), ActionError> {
         self.core
             .top_up(&mut self.recv_pool, &mut self.fabric, id)
@@ -142,7 +144,7 @@ impl<'m> Core<'m> {
     }
 
     /// Posts receives until there are as many as promised, or no buffer is left.
-    #[inline(never)]
+    #[inline(always)]
     fn top_up(&mut self, recv_pool: &mut Pool<'m>, fabric: &mut impl Fabric, id: ConnId) -> Result<(), PostError> {
         let Self { conns, sizing, stats, dirty, chain, .. } = self;
         let Some(conn) = conns.get_mut(id) else { return Ok(()) };

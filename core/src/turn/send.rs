@@ -36,13 +36,18 @@ impl<C: Control> Engine<'_, C> {
             stats.completions_stale += 1;
             return;
         };
-        if let Outcome::Failed { .. } = completion.outcome {
+        let failed = matches!(completion.outcome, Outcome::Failed { .. });
+        if failed {
             // Retiring takes it off the books, and it may be the last: that it went nowhere is noted first.
             conn.note_unconfirmed(*now);
         }
         self.core.retire(&mut self.recv_pool, id, count);
-        // Buffers that were answers may be posted again, and gathered sends may go.
-        self.core.dirty.mark(id.slot());
+        let Core { conns, dirty, sizing, .. } = &mut self.core;
+        // Buffers that were answers may be posted again, and what waited may go. What a steady connection sends marks it
+        // by itself, and waits for nothing.
+        if failed || conns.get(id).is_none_or(|conn| !conn.is_steady() || conn.lacks_receives(sizing)) {
+            dirty.mark(id.slot());
+        }
         if let Outcome::Failed { status, vendor } = completion.outcome {
             self.work_failed(handler, id, "send", status, vendor);
         }
