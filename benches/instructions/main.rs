@@ -30,10 +30,8 @@ enum Bound {
     None,
     /// Not to be exceeded.
     Limit(u32),
-    /// Wanted, and not reached yet: `limit` keeps it from getting worse meanwhile.
-    Goal { goal: u32, limit: u32 },
 }
-use Bound::{Goal, Limit};
+use Bound::Limit;
 
 /// All cases, with every limit.
 const CASES: &[Case] = &[
@@ -56,14 +54,13 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// As `ci/instructions` reads it: name, operations, limit, goal; `-` for none.
+    /// As `ci/instructions` reads it: name, operations, limit; `-` for none.
     fn line(&self) -> String {
-        let (limit, goal) = match self.bound {
-            Bound::None => ("-".into(), "-".into()),
-            Limit(limit) => (limit.to_string(), limit.to_string()),
-            Goal { goal, limit } => (limit.to_string(), goal.to_string()),
+        let limit = match self.bound {
+            Bound::None => "-".into(),
+            Limit(limit) => limit.to_string(),
         };
-        format!("{} {} {limit} {goal}", self.name, self.operations)
+        format!("{} {} {limit}", self.name, self.operations)
     }
 }
 

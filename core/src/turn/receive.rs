@@ -23,7 +23,8 @@ impl<'m, C: Control> Engine<'m, C> {
         }
     }
 
-    /// Most batches are of one. The calls in here come last, so that the short way saves no registers for them.
+    /// Most batches are of one. Part of the turn itself, where the short way needs no more registers than the turn has saved
+    /// anyway.
     #[inline(always)]
     fn receive_one<H: Handler>(&mut self, handler: &mut H, completion: &Completion) {
         self.core.stats.polled(1);
