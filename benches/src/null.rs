@@ -4,13 +4,13 @@
 //! send that asked for a completion shows one on the next poll, and each message brings back the credits that the
 //! answers before it spent.
 
-use std::hint::black_box;
+mod alone;
+
 use std::iter::repeat_with;
-use std::slice;
 
 use spinwire_core::cm::event::{CmEvent, CmEventKind, PrivateData, Target};
 use spinwire_core::cm::hello::Hello;
-use spinwire_core::config::{Config, Keepalive, Mode, Retry, Sizing, Timeouts};
+use spinwire_core::config::{Config, Keepalive, Mode, Retry, Timeouts};
 use spinwire_core::conn::{Conn, Place, Slot};
 use spinwire_core::fabric::{
     Action, ActionError, Batch, BufferMap, Completion, Control, Fabric, Outcome, PostError, RecvWr, SendWr,
@@ -20,6 +20,8 @@ use spinwire_core::pool::PoolSlot;
 use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::timer;
 use spinwire_core::turn::{Answer, Cx, DirtySlot, Engine, Handler, Memory, Needs, PoolMemory};
+
+pub use alone::echo_without_engine;
 
 /// The queue pair's number.
 const QP_NUM: u32 = 1;
@@ -252,34 +254,6 @@ pub fn with_rig<R>(arriving: usize, act: impl FnOnce(&mut Rig<'_>) -> R) -> R {
     assert_eq!((stats.messages_received, stats.messages_sent), (rig.echo.messages, rig.echo.messages));
     assert_eq!(rig.engine.audit(), Ok(()));
     result
-}
-
-/// The calls into the fabric that `turns` turns with a message each make, and nothing else: what of such a turn is the fabric's
-/// own, and no engine's.
-///
-/// # Panics
-/// When the fabric did not bring a message in each.
-pub fn echo_without_engine(turns: u64) {
-    const SIZING: Sizing = CONFIG.sizing();
-    const CHAIN: usize = SIZING.recv_batch as usize;
-    let conn = ConnId::from_bits(1 << 16).expect("its generation is not zero");
-    let receives = [const { RecvWr::EMPTY }; CHAIN];
-    let mut fabric = NullFabric { arriving: 1, ..NullFabric::new() };
-    let mut answer = SendWr::EMPTY;
-    let mut brought = 0;
-    for turn in 0..turns {
-        let mut batch = Batch::new();
-        fabric.poll_recv(&mut batch);
-        brought += batch.len() as u64;
-        answer.signaled = turn % u64::from(SIZING.signal_every) == 0;
-        let sent = fabric.post_send(conn, (slice::from_ref(black_box(&answer)), &[]));
-        let posted = if turn % CHAIN as u64 == 0 { fabric.post_recv(conn, black_box(&receives)) } else { Ok(()) };
-        assert!(sent.is_ok() && posted.is_ok());
-        batch.clear();
-        fabric.poll_send(&mut batch);
-        black_box(&batch);
-    }
-    assert_eq!(brought, turns);
 }
 
 /// The memory of one pool.
