@@ -120,27 +120,33 @@ impl Receiver {
     #[inline]
     pub(super) fn take(&mut self, word: Word, local: &LocalMemory<'_>, receive: &Posted) -> Result<Taken, Lie> {
         let to = local.address(receive.offset, receive.room);
+        let (Some(Body::Inline(bytes)), None) = (word.body(), &self.partial) else {
+            return self.take_long(word, to, receive.room);
+        };
+        let imm = word.imm();
+        if bytes > receive.room {
+            return Ok(Taken::TooLong { bytes, imm });
+        }
+        // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
+        unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
+        self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
+        self.advance();
+        Ok(Taken::Message { bytes, imm })
+    }
+
+    /// The same of whatever is not a whole message in its slot.
+    #[inline(never)]
+    fn take_long(&mut self, word: Word, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         match (word.body().ok_or(Lie::Descriptor)?, self.partial) {
             (_, Some(Partial { lent_at: Some(at), .. })) => Ok(self.copy_lent(at, to)),
-            (Body::Inline(_) | Body::Lent, Some(_)) => Err(Lie::Order),
-            (Body::Lent, None) => self.take_lent(word.imm(), to, receive.room),
-            (Body::Inline(bytes), None) => {
-                let imm = word.imm();
-                if bytes > receive.room {
-                    return Ok(Taken::TooLong { bytes, imm });
-                }
-                // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
-                unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
-                self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
-                self.advance();
-                Ok(Taken::Message { bytes, imm })
-            }
-            (Body::Chunk, _) => self.take_chunk(word.imm(), to, receive.room),
+            (Body::Inline(_) | Body::Lent, _) if self.partial.is_some() => Err(Lie::Order),
+            (Body::Lent, _) => self.take_lent(word.imm(), to, room),
+            (Body::Chunk, _) => self.take_chunk(word.imm(), to, room),
+            (Body::Inline(_), _) => unreachable!("a whole message, and none is under way"),
         }
     }
 
     /// Begins with a message in a buffer of the peer's.
-    #[inline(never)]
     fn take_lent(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the two words behind a slot's first.
         let (offset, bytes) = unsafe { (slot::load_word(self.slot(), 0), slot::load_word(self.slot(), 8)) };
@@ -158,7 +164,6 @@ impl Receiver {
     }
 
     /// Copies a part of the message that lies `at` a place in the peer's arena, all of which was checked to be inside.
-    #[inline(never)]
     fn copy_lent(&mut self, at: usize, to: *mut u8) -> Taken {
         let (Some(Partial { got, total, imm, .. }), Some(arena)) = (self.partial, &self.arena) else {
             unreachable!("only called with a part of a lent message")
@@ -186,7 +191,6 @@ impl Receiver {
         Taken::Message { bytes: total, imm }
     }
 
-    #[inline(never)]
     fn take_chunk(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the first word behind a slot's own.
         let lengths = unsafe { slot::load_word(self.slot(), 0) };

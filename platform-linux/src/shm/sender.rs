@@ -177,7 +177,7 @@ impl Sender {
         self.publish(Body::Inline(entry.len), entry.imm, consumed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, body: Body, imm: Option<u32>, consumed: u64) {
         let word = Word::new(self.phase, body, imm, consumed as u32);
         hook::reach(if matches!(body, Body::Chunk) { Point::Chunk } else { Point::Word });

@@ -156,7 +156,7 @@ pub(super) unsafe fn store(slot: *mut u8, word: Word) {
 /// # Safety
 /// `len` is at most [`INLINE_MAX`]; `from` has `len` readable bytes, `slot` begins a slot of memory that this process
 /// writes, and the two do not overlap.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn write_inline(slot: *mut u8, from: *const u8, len: usize) {
     if len < FIRST_LINE_MAX {
         // SAFETY: `0..len` is in both (caller).

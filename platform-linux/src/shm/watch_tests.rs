@@ -71,6 +71,22 @@ fn a_link_that_got_a_message_is_hot_until_nothing_came_for_a_while() {
 }
 
 #[test]
+fn the_only_hot_link_looked_at_alone_is_found_and_cools_as_any() {
+    let mut rig = Rig::new(3);
+    rig.put(1);
+    assert_eq!(rig.look(Part::Cold, 3), [1]);
+    assert_eq!(rig.watch.look_at_only(), None);
+    rig.put(1);
+    assert_eq!(rig.watch.look_at_only(), Some(1));
+    rig.slots[1].0.fill(0);
+    for _ in 0..COLD_AFTER {
+        assert_eq!(rig.watch.count(Part::Hot), 1);
+        assert_eq!(rig.watch.look_at_only(), None);
+    }
+    assert_eq!((rig.watch.count(Part::Hot), rig.watch.count(Part::Cold)), (0, 3));
+}
+
+#[test]
 fn whatever_comes_and_goes_each_link_is_looked_at_and_none_twice() {
     let mut state = 0x5eed_u64;
     let mut random = move |below: u64| {

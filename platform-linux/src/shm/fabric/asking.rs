@@ -19,7 +19,9 @@ impl ShmFabric<'_> {
     /// Asks some of the peers that something was sent to.
     #[inline]
     pub(super) fn ask_peers(&mut self, out: &mut Batch) {
-        self.ask_sending(out);
+        if !self.sending.is_empty() {
+            self.ask_sending(out);
+        }
         if !self.has_received {
             self.ask_answered(VISITS_MAX, out);
             return;
@@ -31,7 +33,7 @@ impl ShmFabric<'_> {
     }
 
     /// Asks the peers of links with sends under way how far they are.
-    #[inline]
+    #[inline(never)]
     fn ask_sending(&mut self, out: &mut Batch) {
         for _ in 0..self.sending.len().min(VISITS_MAX) {
             if out.is_full() {
@@ -57,6 +59,7 @@ impl ShmFabric<'_> {
     }
 
     /// The same of up to `visits` links whose peers tell it by answers, to find those that have stopped to.
+    #[inline(never)]
     fn ask_answered(&mut self, visits: usize, out: &mut Batch) {
         for _ in 0..self.answered.len().min(visits) {
             if out.is_full() {
