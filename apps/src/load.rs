@@ -142,7 +142,7 @@ impl Load {
 
 /// After a span at a rate, messages that are late may still go out for so long. Without a limit, a run at ten times the
 /// possible rate would take ten times its span.
-const CATCH_UP: Nanos = Nanos::from_secs(1);
+pub const CATCH_UP: Nanos = Nanos::from_secs(1);
 
 /// `n` messages at `per_second`, in time. Computed from the start for each message, so no rounding adds up.
 fn offset(n: u64, per_second: u64) -> Nanos {

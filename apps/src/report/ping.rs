@@ -9,7 +9,7 @@ use spinwire_linux::runtime::SetupReport;
 use super::facts::SetupFacts;
 use super::table::Table;
 use crate::histogram::Summary;
-use crate::load::Pace;
+use crate::load::{CATCH_UP, Pace};
 use crate::measure::{Counts, Measure};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
@@ -148,11 +148,8 @@ impl fmt::Display for PingReport {
         {
             table.row("planned rate", format!("{}/s, {} sent late", grouped(planned), grouped(late)));
             if unsent > 0 {
-                let unsent = grouped(unsent);
-                table.row(
-                    "not sent",
-                    format!("{unsent} planned messages: the rate is out of reach, and so is their latency"),
-                );
+                let why = why_unsent(Nanos::new(self.turn_longest_ns));
+                table.row("not sent", format!("{} planned messages: {why}", grouped(unsent)));
             }
         }
         match (self.latency_ns, self.service_ns) {
@@ -172,5 +169,26 @@ impl fmt::Display for PingReport {
         self.setup.rows(&mut table);
         writeln!(f, "spinwire echo ping {}", self.target)?;
         table.fmt(f)
+    }
+}
+
+/// Why planned messages were not sent, of which no latency can be told.
+fn why_unsent(turn_longest: Nanos) -> String {
+    if turn_longest > CATCH_UP {
+        // Even late ones: the time to catch up was over when it went on.
+        format!("this side stood still for {turn_longest}, and their latency, longer than that, is in no figure")
+    } else {
+        "the rate is out of reach, and so is their latency".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_stood_still_is_not_said_to_be_a_rate_out_of_reach() {
+        assert!(why_unsent(Nanos::from_millis(3)).starts_with("the rate is out of reach"));
+        assert!(why_unsent(Nanos::from_secs(4)).starts_with("this side stood still for 4 s"));
     }
 }
