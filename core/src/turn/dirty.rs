@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn each_slot_is_walked_once_and_in_order_also_when_marked_meanwhile() {
-        for capacity in [1, 3, 64] {
+        for capacity in [1, 3, if cfg!(miri) { 8 } else { 64 }] {
             let mut slots = std::vec![DirtySlot::default(); capacity];
             let mut dirty = Dirty::new(&mut slots);
             let mut model = VecDeque::new();
@@ -95,7 +95,7 @@ mod tests {
                     }
                 }
             };
-            for _ in 0..5_000 {
+            for _ in 0..if cfg!(miri) { 200 } else { 5_000 } {
                 mark(&mut dirty, &mut model);
                 assert_eq!(dirty.is_empty(), model.is_empty());
                 let walk = dirty.walk();
