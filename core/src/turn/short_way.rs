@@ -149,7 +149,7 @@ fn left_of(batch: &[Completion], at: usize) -> Option<usize> {
     (at < batch.len()).then_some(at)
 }
 
-/// Posts an answer that is all there is to post: as [`post_sends`].
+/// Posts an answer that is all there is to post: as [`post_sends`](super::flush::post_sends).
 #[inline(always)]
 fn post_answer(fabric: &mut impl Fabric, stats: &mut Stats, conn: &mut Conn, wr: &mut SendWr) -> Result<(), PostError> {
     if conn.credits.owes() {
