@@ -29,6 +29,7 @@ impl Control for SimControl {
 
     fn poll_event(&mut self, _now: Instant) -> Option<CmEvent> {
         let wire = &mut *self.net.wire();
+        wire.hosts[self.node].step = EVENTS;
         let (event, end) = loop {
             let (event, end) = wire.hosts[self.node].events.pop_front()?;
             if end.is_some() || !wire.is_awaited(self.node, &event) {
@@ -46,8 +47,6 @@ impl Control for SimControl {
             record::fault(Fault::EventStale);
         }
         record::note(|| format!("{:?}: {:?}, status {}", event.target, event.kind, event.status));
-        let host = &mut wire.hosts[self.node];
-        host.step = EVENTS;
         match event.target {
             Target::Conn(conn) => wire.saw(self.node, conn, EVENTS, Cause::Event(event.kind, event.status)),
             Target::Device => wire.saw_device_event(self.node, event.kind),

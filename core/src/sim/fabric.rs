@@ -10,7 +10,7 @@ use super::memory::BufferName;
 use super::net::{Due, Net, Wire};
 use super::qp::{Flight, QpState};
 use super::record;
-use super::witness::{Cause, FLUSH};
+use super::witness::{Cause, EVENTS, FLUSH};
 use crate::fabric::{Batch, BufferMap, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
 use crate::id::ConnId;
 use crate::pool::Direction;
@@ -141,7 +141,9 @@ impl SimFabric {
         if taken == of {
             return Ok(());
         }
-        wire.saw(self.node, conn, FLUSH, Cause::Post(what));
+        // An answer may be posted as soon as its message was handled, before the events of the turn are seen.
+        let step = Some(wire.hosts[self.node].step).filter(|&step| step < EVENTS).unwrap_or(FLUSH);
+        wire.saw(self.node, conn, step, Cause::Post(what));
         Err(PostError { taken: taken as u32, errno: 12 })
     }
 }

@@ -133,7 +133,7 @@ pub struct Host {
     pub(super) turn: u64,
     /// It is in one.
     pub(super) in_turn: bool,
-    /// The step of it that last saw something.
+    /// The step it is in, as far as that is seen from here: the last one that looked for something.
     pub(super) step: u8,
     /// What its engine was shown, by slot and generation of the connection.
     pub(super) witnesses: BTreeMap<(usize, u64), Witness>,
