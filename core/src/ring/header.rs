@@ -1,6 +1,8 @@
 //! The shared part of a ring: what one half writes and the other reads, apart from the items.
 
-use crate::sync::{AtomicU64, CacheLine, Ordering};
+#[cfg(loom)]
+use crate::sync::CacheLine as Line;
+use crate::sync::{AtomicU64, Ordering};
 
 /// The shared part of a ring: both indices and the marks of who has left, on cache lines of their own (384 bytes).
 ///
@@ -10,12 +12,19 @@ use crate::sync::{AtomicU64, CacheLine, Ordering};
 #[repr(C)]
 pub struct Header {
     /// Items ever pushed. The producer writes it, in the batch layout only.
-    pub(super) tail: CacheLine<AtomicU64>,
+    pub(super) tail: Line<AtomicU64>,
     /// Items ever popped whose slots were given back. The consumer writes it.
-    pub(super) head: CacheLine<AtomicU64>,
+    pub(super) head: Line<AtomicU64>,
     /// [`PRODUCER`] and [`CONSUMER`], once they have left.
-    pub(super) left: CacheLine<AtomicU64>,
+    pub(super) left: Line<AtomicU64>,
 }
+
+/// A word with a cache line pair of its own. All of it are atomics: a peer in shared memory may write to what is never read,
+/// too, and bytes between the words would have to stay as they are while a reference to the header is held.
+#[cfg(not(loom))]
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Line<T>(pub(super) T, [T; 15]);
 
 /// The bit of the producer in [`Header::left`].
 pub(super) const PRODUCER: u64 = 1 << 0;
@@ -26,8 +35,8 @@ impl Header {
     /// A header for a ring yet to be made.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        const fn zero() -> CacheLine<AtomicU64> {
-            CacheLine(AtomicU64::new(0))
+        const fn zero() -> Line<AtomicU64> {
+            Line(AtomicU64::new(0), [const { AtomicU64::new(0) }; 15])
         }
         Header { tail: zero(), head: zero(), left: zero() }
     }
