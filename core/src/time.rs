@@ -102,19 +102,22 @@ impl Sub for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// Prints with the largest unit that keeps a value of at least one: `250 ns`, `1.5 us`, `20 ms`, `2.25 s`.
+    /// Prints with the largest unit that keeps a value of at least one, rounded to a hundredth of it: `250 ns`, `1.5 us`,
+    /// `20 ms`, `2.25 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What rounds up to the next unit is printed in that.
         let (unit, name) = match self.0 {
             0..1_000 => (1, "ns"),
-            1_000..1_000_000 => (1_000, "us"),
-            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            1_000..999_995 => (1_000, "us"),
+            999_995..999_995_000 => (1_000_000, "ms"),
             _ => (1_000_000_000, "s"),
         };
-        let hundredths = (self.0 % unit) * 100 / unit;
+        let rounded = (u128::from(self.0) * 100 + unit / 2) / unit;
+        let (whole, hundredths) = (rounded / 100, rounded % 100);
         match (hundredths, hundredths % 10) {
-            (0, _) => write!(f, "{} {name}", self.0 / unit),
-            (tenths, 0) => write!(f, "{}.{} {name}", self.0 / unit, tenths / 10),
-            _ => write!(f, "{}.{hundredths:02} {name}", self.0 / unit),
+            (0, _) => write!(f, "{whole} {name}"),
+            (tenths, 0) => write!(f, "{whole}.{} {name}", tenths / 10),
+            _ => write!(f, "{whole}.{hundredths:02} {name}"),
         }
     }
 }
@@ -141,6 +144,12 @@ mod tests {
             (20_000_000, "20 ms"),
             (2_250_000_000, "2.25 s"),
             (1_050, "1.05 us"),
+            (4_816_000_000, "4.82 s"),
+            (1_004, "1 us"),
+            (999_994, "999.99 us"),
+            (999_995, "1 ms"),
+            (999_995_000, "1 s"),
+            (u64::MAX, "18446744073.71 s"),
         ] {
             assert_eq!(Nanos::new(nanos).to_string(), text);
         }
