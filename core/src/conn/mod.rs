@@ -242,6 +242,11 @@ impl Conn {
         self.state == State::Established && !self.close_asked
     }
 
+    /// Sends that are not posted yet; held messages lie in the same ring and are none.
+    pub(crate) fn unsent(&self) -> u32 {
+        self.sends.gathered() - self.held
+    }
+
     /// Sends of a connection the application has closed went nowhere, as far as is known now.
     pub(crate) fn note_unconfirmed(&mut self, now: Instant) {
         if self.state == State::Lingering {

@@ -2,7 +2,7 @@
 
 use super::core_state::Core;
 use crate::cm::event::Peer;
-use crate::conn::Origin;
+use crate::conn::{Conn, Origin};
 use crate::id::{ConnId, EndpointId};
 use crate::stats::Stats;
 use crate::time::Instant;
@@ -139,6 +139,12 @@ impl Cx<'_, '_> {
     /// handle, before the peer's hello, and for a peer that is no Spinwire.
     pub fn window(&self, conn: ConnId) -> Option<u32> {
         self.core.conns.get(conn)?.credits.window_for_data()
+    }
+
+    /// Messages of a connection that are queued at this side, for want of credits or until the turn ends, and not handed to
+    /// the device yet; control messages that are due count too. `None` for a dead handle.
+    pub fn queued(&self, conn: ConnId) -> Option<u32> {
+        self.core.conns.get(conn).map(Conn::unsent)
     }
 
     /// The counters so far.

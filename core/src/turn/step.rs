@@ -156,7 +156,7 @@ impl<C: Control> Engine<'_, C> {
         let report = CloseReport {
             reason,
             was_open: conn.opened,
-            unsent: conn.sends.gathered() - conn.held,
+            unsent: conn.unsent(),
             unconfirmed_after: conn.unconfirmed_after,
             attempts: conn.attempts,
             failed_before: conn.failed_before,
