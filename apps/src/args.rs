@@ -54,13 +54,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "rdma://ADDR:PORT | shm://NAME")]
     pub listen: Address,
     /// Connections at one time; further ones are refused with "table full".
-    #[arg(long, value_name = "N", default_value = "64", value_parser = value::connections)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value = "64", value_parser = value::connections)]
     pub connections_max: u32,
     /// Largest message, like 4k or 1m. Memory is set aside for it: connections x about 5 x depth x this.
-    #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = value::message_bytes)]
+    #[arg(long, allow_hyphen_values = true, value_name = "BYTES", default_value = "4k", value_parser = value::message_bytes)]
     pub message_max: u32,
     /// Messages in flight per connection and direction [default: 32, or what the device takes].
-    #[arg(long, value_name = "D", value_parser = value::depth)]
+    #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = value::depth)]
     pub depth: Option<u32>,
     /// The loop, its memory and its connections.
     #[command(flatten)]
@@ -77,40 +77,40 @@ pub struct PingArgs {
     #[arg(value_name = "rdma://ADDR:PORT | shm://NAME")]
     pub target: Address,
     /// Measured messages, like 100000, 100k or 1m [default: 100k, unless --seconds is given].
-    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
     pub count: Option<u64>,
     /// Measure for so long, like 10, 2.5 or 1min; where --rate is out of reach, up to 1 s more.
-    #[arg(long, value_name = "S", value_parser = units::seconds)]
+    #[arg(long, allow_hyphen_values = true, value_name = "S", value_parser = units::seconds)]
     pub seconds: Option<Duration>,
     /// Message size, like 0, 64, 4k or 1m.
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = value::size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "BYTES", default_value = "64", value_parser = value::size)]
     pub size: u32,
     /// Messages in flight on each connection; what is above the server's own depth waits at the client.
-    #[arg(long, value_name = "D", default_value = "1", value_parser = value::depth)]
+    #[arg(long, allow_hyphen_values = true, value_name = "D", default_value = "1", value_parser = value::depth)]
     pub depth: u32,
     /// Connections, all on the one core.
-    #[arg(long, value_name = "C", default_value = "1", value_parser = value::connections)]
+    #[arg(long, allow_hyphen_values = true, value_name = "C", default_value = "1", value_parser = value::connections)]
     pub connections: u32,
     /// Messages per second over all connections, like 10k, whatever the replies do. Latency is then measured from the
     /// time a message was planned to go out, so that a stall counts for every message it delayed.
-    #[arg(long, value_name = "R", value_parser = units::count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "R", value_parser = units::count)]
     pub rate: Option<u64>,
     /// Check every byte of every reply. One message in flight is not charged for it; several wait for each other's.
     #[arg(long)]
     pub verify: bool,
     /// Messages before the measured ones that do not count [default: a tenth of the run, at most 1000 and
     /// about 64 MiB].
-    #[arg(long, value_name = "N", value_parser = value::warmup)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = value::warmup)]
     pub warmup: Option<u64>,
     /// Local address to connect from; its network interface decides which RDMA device is used.
     #[arg(long, value_name = "ADDR", help_heading = RDMA)]
     pub bind: Option<SourceAddr>,
     /// Give up when nothing moves for so long.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "5s", value_parser = units::span)]
     pub timeout: Duration,
     /// While the server cannot be reached, does not answer, or nobody listens yet, try again for so long; the pauses
     /// double from 0.1 to 2 s [default: no second attempt, but for a connection the server calls stale].
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = units::span)]
     pub retry_for: Option<Duration>,
     /// Draw the distribution of the latencies, as an SVG picture that any browser shows.
     #[arg(long, value_name = "FILE", value_parser = value::picture)]
@@ -127,7 +127,7 @@ pub struct PingArgs {
 #[derive(Debug, Args)]
 pub struct CoreArgs {
     /// The CPU to pin the loop to. The loop keeps it fully busy.
-    #[arg(long, value_name = "N", value_parser = value::cpu)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = value::cpu)]
     pub core: u32,
     /// The peer is another rdma_cm program, not spinwire: plain sends, no handshake, no flow control.
     #[arg(long, help_heading = RDMA)]
@@ -142,21 +142,21 @@ pub struct CoreArgs {
     #[arg(long, value_enum, default_value = "auto")]
     pub readiness: Readiness,
     /// Messages up to this size travel inside the work request [default: 220, or what the device takes].
-    #[arg(long, value_name = "BYTES", value_parser = value::size, help_heading = RDMA)]
+    #[arg(long, allow_hyphen_values = true, value_name = "BYTES", value_parser = value::size, help_heading = RDMA)]
     pub inline: Option<u32>,
     /// Wait so long for an acknowledgement before sending again [default: 134ms]. A silent peer is given up after about
     /// this x (retry + 1); the kernel can wait up to four times as long.
-    #[arg(long, value_name = "TIME", value_parser = units::span, help_heading = RDMA)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = units::span, help_heading = RDMA)]
     pub ack_timeout: Option<Duration>,
     /// Sends without acknowledgement are repeated so often [default: 6]. The client's number holds for both sides; on a
     /// server this changes nothing. (7 would mean for ever, so it is not offered.)
-    #[arg(long, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
     pub retry: Option<u8>,
     /// A peer that finds no receive posted here waits so long before it tries again, 10us to 491ms [default: 640us].
-    #[arg(long, value_name = "TIME", value_parser = value::rnr_timer, help_heading = RDMA)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = value::rnr_timer, help_heading = RDMA)]
     pub rnr_timer: Option<Duration>,
     /// A peer that finds no receive posted here tries again so often [default: 6].
-    #[arg(long, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = value::retries, help_heading = RDMA)]
     pub rnr_retry: Option<u8>,
     /// Also processes of this user, by name or number, may be at the other end; repeat it for several. The own user and
     /// root always may.
@@ -171,7 +171,8 @@ pub struct CoreArgs {
 /// What both sides can set about their output.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Also write the report as JSON; `-` for standard output, instead of the table.
+    /// Also write the report as JSON; `-` for standard output, instead of the table. A reader that closes its pipe before
+    /// it has all changes nothing of the status.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Print errors only; a server also its one line that clients can connect.
@@ -262,6 +263,8 @@ mod tests {
             "--rnr-timer 1s",
             "--pages 3m",
             "--timeout 5",
+            "--warmup -1",
+            "--seconds -2",
         ] {
             let error = ping(extra).expect_err(extra);
             assert_eq!(error.exit_code(), 2, "{extra}");
@@ -272,6 +275,10 @@ mod tests {
     fn a_number_that_cannot_be_is_answered_with_what_can() {
         let said = |extra: &str| ping(extra).expect_err(extra).to_string();
         for (extra, part) in [
+            ("--count -5", "'-5' is not a count from 1; write a number like 100000, 100k, 1m"),
+            ("--timeout -5s", "'-5s' is not a span of time above zero; write it like 640us"),
+            ("--size -1", "'-1' is not a size; write bytes like 64, 4k, 1m"),
+            ("--retry -1", "'-1' is not a number from 0 to 6; write one like 6"),
             ("--depth 1m", "'1m' is not a number from 1 to 4,096; write one like 32"),
             ("--connections 65537", "'65537' is not a number from 1 to 65,536; write one like 64"),
             ("--retry 7", "'7' is not a number from 0 to 6; write one like 6"),

@@ -1,10 +1,13 @@
 //! What a run measures while it runs.
 
+use std::fmt;
+
 use spinwire_core::stats::Stats;
 use spinwire_core::time::{Instant, Nanos};
 
 use crate::histogram::Latencies;
 use crate::load::Sent;
+use crate::units::{counted, grouped};
 
 /// Latencies and counters of the measured messages. All its memory is allocated by [`Measure::new`].
 #[derive(Clone, Debug)]
@@ -17,8 +20,10 @@ pub struct Measure {
     pub replies: u64,
     /// Messages sent when the one after them was already due.
     pub sent_late: u64,
-    /// Messages without a reply when the run ended.
-    pub outstanding: u64,
+    /// Messages without a reply when the run ended: those of the warm-up, if it ended in there.
+    pub left: Left,
+    /// The run ended in its warm-up, after so many replies.
+    pub ended_in_warmup: Option<u64>,
     /// Messages planned for the run that could not be sent in its time.
     pub unsent: u64,
     /// Longest time from the start of one turn to the start of the next.
@@ -40,7 +45,8 @@ impl Measure {
             service: Latencies::new(),
             replies: 0,
             sent_late: 0,
-            outstanding: 0,
+            left: Left::default(),
+            ended_in_warmup: None,
             unsent: 0,
             turn_longest: Nanos::ZERO,
             server_window: None,
@@ -95,10 +101,10 @@ impl Measure {
         self.until = self.until.max(end);
     }
 
-    /// The run is over, with so many messages still out and so many never sent.
-    pub fn end(&mut self, stats: &Stats, outstanding: u64, unsent: u64) {
+    /// The run is over, with such messages without a reply and so many never sent.
+    pub fn end(&mut self, stats: &Stats, left: Left, unsent: u64) {
         self.unsent = unsent;
-        self.outstanding = outstanding;
+        self.left = left;
         self.stats_until = *stats;
         if self.from.is_none() {
             self.stats_from = *stats;
@@ -126,6 +132,26 @@ impl Measure {
     /// What the loop did meanwhile.
     pub fn counts(&self) -> Counts {
         difference(&self.stats_from, &self.stats_until)
+    }
+}
+
+/// Messages without a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Those that were sent.
+    pub outstanding: u64,
+    /// Those that wait at this side, because the server has no receive for them yet.
+    pub queued: u64,
+}
+
+impl fmt::Display for Left {
+    /// `10 messages without a reply`, or `10 messages without a reply and 54 still queued at this side`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} without a reply", counted(self.outstanding, "message"))?;
+        match self.queued {
+            0 => Ok(()),
+            some => write!(f, " and {} still queued at this side", grouped(some)),
+        }
     }
 }
 
@@ -171,4 +197,16 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Payload bytes received.
     pub bytes_received: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_queued_is_told_from_what_was_sent() {
+        let words = |outstanding, queued| Left { outstanding, queued }.to_string();
+        assert_eq!(words(1, 0), "1 message without a reply");
+        assert_eq!(words(1_000, 54), "1,000 messages without a reply and 54 still queued at this side");
+    }
 }

@@ -8,6 +8,7 @@ use spinwire_core::time::Nanos;
 use spinwire_core::turn::ConnectError;
 
 use crate::advice::Advice;
+use crate::measure::Left;
 use crate::pattern::Mismatch;
 use crate::reason::{Over, Words};
 use crate::units::{counted, grouped};
@@ -40,8 +41,8 @@ pub enum Trouble {
     },
     /// A connection was lost during the run.
     #[error(
-        "connection {} of {}{} was lost: {}; {} had no reply yet",
-        grouped(u64::from(*connection) + 1), grouped((*of).into()), To(peer), Words(&report.reason, *over), counted(*outstanding, "message")
+        "connection {} of {}{} was lost: {}; {left}",
+        grouped(u64::from(*connection) + 1), grouped((*of).into()), To(peer), Words(&report.reason, *over)
     )]
     Lost {
         /// Which one.
@@ -54,8 +55,8 @@ pub enum Trouble {
         over: Over,
         /// Why.
         report: CloseReport,
-        /// Messages in flight on all connections.
-        outstanding: u64,
+        /// Messages without a reply on all connections.
+        left: Left,
     },
     /// A reply is not what was sent.
     #[error("wrong reply on connection {} to message {}: {mismatch}", grouped(u64::from(*connection) + 1), grouped(*sequence))]
@@ -88,14 +89,14 @@ pub enum Trouble {
     },
     /// Replies stay away.
     #[error(
-        "no progress for {waiting}: {} without a reply on {} of {}; --timeout sets how long to wait",
-        counted(*outstanding, "message"), grouped((*silent).into()), counted((*connections).into(), "connection")
+        "no progress for {waiting}: {left}, on {} of {}; --timeout sets how long to wait",
+        grouped((*silent).into()), counted((*connections).into(), "connection")
     )]
     Stalled {
         /// How long nothing happened.
         waiting: Nanos,
         /// Messages without a reply.
-        outstanding: u64,
+        left: Left,
         /// Connections that owe one.
         silent: u32,
         /// Connections there are.
@@ -168,10 +169,11 @@ mod tests {
     fn one_is_not_many() {
         let stalled = |outstanding, connections| {
             let (waiting, silent) = (Nanos::from_secs(5), 1);
-            Trouble::Stalled { waiting, outstanding, silent, connections }.to_string()
+            let left = Left { outstanding, queued: 0 };
+            Trouble::Stalled { waiting, left, silent, connections }.to_string()
         };
-        assert!(stalled(1, 1).contains("1 message without a reply on 1 of 1 connection;"), "{}", stalled(1, 1));
-        assert!(stalled(2_000, 8).contains("2,000 messages without a reply on 1 of 8 connections;"));
+        assert!(stalled(1, 1).contains("1 message without a reply, on 1 of 1 connection;"), "{}", stalled(1, 1));
+        assert!(stalled(2_000, 8).contains("2,000 messages without a reply, on 1 of 8 connections;"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use spinwire_core::turn::{Answer, Cx, Handler};
 
 use crate::load::{Load, Pace};
 use crate::log::Log;
-use crate::measure::Measure;
+use crate::measure::{Left, Measure};
 use crate::outcome::{Outcome, Trouble};
 use crate::pattern;
 use crate::plan::Plan;
@@ -30,7 +30,10 @@ pub struct Pinger {
     opening: u32,
     open: u32,
     load: Load,
+    /// Messages without a reply, sent or still queued.
     outstanding: u64,
+    /// Messages that were still queued on connections that are over.
+    lost_queued: u64,
     /// Where the search for a connection with room begins next.
     turn_of: usize,
     last_progress: Instant,
@@ -75,6 +78,7 @@ impl Pinger {
             open: 0,
             load: Load::new(plan.pace, plan.extent, plan.warmup, Instant::ZERO),
             outstanding: 0,
+            lost_queued: 0,
             turn_of: 0,
             last_progress: Instant::ZERO,
             measure: Measure::new(),
@@ -130,7 +134,12 @@ impl Pinger {
         if self.phase == Phase::Closing || self.phase == Phase::Done {
             return;
         }
-        self.measure.end(cx.stats(), self.outstanding, self.load.unsent());
+        if self.phase == Phase::Running && self.measure.is_waiting() && self.plan.warmup > 0 {
+            let sent: u64 = self.conns.iter().map(|peer| peer.window.next_sequence()).sum();
+            self.measure.ended_in_warmup = Some(sent - self.outstanding);
+        }
+        let left = self.left(cx);
+        self.measure.end(cx.stats(), left, self.load.unsent());
         self.outcome = outcome;
         self.phase = Phase::Closing;
         cx.close_all();
@@ -145,8 +154,16 @@ impl Pinger {
         }
     }
 
+    /// What has no reply now.
+    fn left(&self, cx: &Cx<'_, '_>) -> Left {
+        let queued = |peer: &Peer| cx.queued(peer.conn?).map(u64::from);
+        let queued = self.conns.iter().filter_map(queued).sum::<u64>() + self.lost_queued;
+        Left { outstanding: self.outstanding.saturating_sub(queued), queued: queued.min(self.outstanding) }
+    }
+
     /// What has not happened for too long, if anything.
-    fn stalled(&self, now: Instant) -> Option<Trouble> {
+    fn stalled(&self, cx: &Cx<'_, '_>) -> Option<Trouble> {
+        let now = cx.now();
         let waiting = now.since(self.last_progress);
         if waiting < self.plan.timeout {
             return None;
@@ -155,7 +172,7 @@ impl Pinger {
             Phase::Running if self.outstanding > 0 || self.load.due(now).is_some() => {
                 let silent = self.conns.iter().filter(|peer| peer.window.in_flight() > 0).count() as u32;
                 let connections = self.plan.connections;
-                Some(Trouble::Stalled { waiting, outstanding: self.outstanding, silent, connections })
+                Some(Trouble::Stalled { waiting, left: self.left(cx), silent, connections })
             }
             // Each step of connecting and closing has a deadline in the engine.
             _ => None,
@@ -168,6 +185,10 @@ impl Handler for Pinger {
         (self.conns[conn.slot()].conn, self.conns[conn.slot()].who) = (Some(conn), cx.peer(conn));
         self.opening -= 1;
         self.open += 1;
+        let asked = self.plan.message_bytes;
+        if let Some(max) = cx.message_bytes_max(conn).filter(|max| asked > *max) {
+            return self.end(cx, Outcome::Failed(Trouble::TooLong { asked, max }));
+        }
         if self.phase == Phase::Connecting {
             self.connect_more(cx);
             if self.open == self.plan.connections {
@@ -208,6 +229,7 @@ impl Handler for Pinger {
         let connection = conn.slot() as u32;
         let (of, over) = (self.plan.connections, self.plan.over);
         self.conns[conn.slot()].conn = None;
+        self.lost_queued += u64::from(report.unsent);
         match report.was_open {
             true => self.open -= 1,
             false => self.opening -= 1,
@@ -215,7 +237,7 @@ impl Handler for Pinger {
         let trouble = match report.was_open {
             true => {
                 let peer = self.conns[conn.slot()].who;
-                Trouble::Lost { connection, of, peer, over, report: *report, outstanding: self.outstanding }
+                Trouble::Lost { connection, of, peer, over, report: *report, left: self.left(cx) }
             }
             false => Trouble::Connect { connection, of, over, report: *report },
         };
@@ -247,7 +269,7 @@ impl Handler for Pinger {
         }
         if let Some(signal) = self.stop.signal() {
             self.end(cx, Outcome::Interrupted(signal));
-        } else if let Some(trouble) = self.stalled(now) {
+        } else if let Some(trouble) = self.stalled(cx) {
             self.end(cx, Outcome::Failed(trouble));
         }
     }

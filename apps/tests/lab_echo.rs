@@ -34,6 +34,18 @@ fn a_client_may_be_deeper_than_its_server() {
 
 #[test]
 #[ignore = "needs an RDMA device: ci/vm"]
+fn what_waits_at_this_side_is_told_from_what_has_no_reply() {
+    both::what_waits_at_this_side_is_told_from_what_has_no_reply(Fabric::Rdma);
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
+fn a_run_that_ends_in_its_warm_up_says_so() {
+    both::a_run_that_ends_in_its_warm_up_says_so(Fabric::Rdma);
+}
+
+#[test]
+#[ignore = "needs an RDMA device: ci/vm"]
 fn one_client_with_64_connections() {
     both::one_client_with_64_connections(Fabric::Rdma);
 }

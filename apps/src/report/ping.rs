@@ -10,7 +10,7 @@ use super::facts::SetupFacts;
 use super::table::Table;
 use crate::histogram::Summary;
 use crate::load::{CATCH_UP, Pace};
-use crate::measure::{Counts, Measure};
+use crate::measure::{Counts, Left, Measure};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::units::{counted, grouped};
@@ -27,7 +27,9 @@ pub struct PingReport {
     messages: u64,
     verified: bool,
     outstanding: u64,
+    queued: u64,
     warmup_messages: u64,
+    ended_in_warmup: bool,
     message_bytes: u32,
     depth: u32,
     server_window: Option<u32>,
@@ -68,8 +70,10 @@ impl PingReport {
             error,
             messages: measure.replies,
             verified: plan.verify && measure.replies > 0,
-            outstanding: measure.outstanding,
+            outstanding: measure.left.outstanding,
+            queued: measure.left.queued,
             warmup_messages: plan.warmup,
+            ended_in_warmup: measure.ended_in_warmup.is_some(),
             message_bytes: plan.message_bytes,
             depth: plan.depth,
             server_window: measure.server_window,
@@ -119,15 +123,14 @@ impl fmt::Display for PingReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::default();
         let verified = if self.verified { ", every byte verified" } else { "" };
-        let left = if self.outstanding > 0 {
-            format!(", {} without a reply", grouped(self.outstanding))
-        } else {
-            String::new()
-        };
         table.row(
             "messages",
-            format!("{} of {}{verified}{left}", grouped(self.messages), counted(self.message_bytes.into(), "byte")),
+            format!("{} of {}{verified}", grouped(self.messages), counted(self.message_bytes.into(), "byte")),
         );
+        let left = Left { outstanding: self.outstanding, queued: self.queued };
+        if left != Left::default() {
+            table.row("besides", left);
+        }
         let warmup = match self.warmup_messages {
             0 => "none".to_owned(),
             some => format!("{} before them, not counted", grouped(some)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::common::fabric::Fabric;
-use super::common::{PATIENCE, number};
+use super::common::{PATIENCE, number, read_json, scratch};
 
 /// Everything came back, once, in order, right.
 #[track_caller]
@@ -15,7 +15,8 @@ pub fn expect_all(report: &Value, messages: u64) {
     assert_eq!(report["schema"], "spinwire.echo.ping.v1");
     assert_eq!(report["verified"], true);
     assert_eq!(number(report, "messages"), messages);
-    assert_eq!(number(report, "outstanding"), 0);
+    assert_eq!((number(report, "outstanding"), number(report, "queued")), (0, 0));
+    assert_eq!(report["ended_in_warmup"], false);
     assert_eq!(report["latency_ns"]["count"], messages, "no sample is dropped");
     // Of the messages that count, and of those alone, however many of the warm-up were in flight.
     let bytes = messages * number(report, "message_bytes");
@@ -48,7 +49,8 @@ pub fn the_largest_message_there_is_comes_back(on: Fabric) {
 pub fn a_message_longer_than_the_server_takes_is_refused_with_the_limit(on: Fabric) {
     let server = on.server("--message-max 1k");
     let (ended, _) = on.ping(&server.url, "--size 1025 --count 5");
-    ended.expect_code(1).expect("at most 1,024 bytes, not 1,025");
+    let ended = ended.expect_code(1).expect("at most 1,024 bytes, not 1,025");
+    assert!(!ended.output.contains("measuring"), "{}", ended.output);
     server.stop();
 }
 
@@ -61,6 +63,35 @@ pub fn a_client_may_be_deeper_than_its_server(on: Fabric) {
     expect_all(&report, 2_000);
     let (ended, report) = on.ping(&server.url, "--depth 3 --count 20");
     assert!(!ended.expect_code(0).output.contains("at once"), "{report:#}");
+    server.stop();
+}
+
+pub fn what_waits_at_this_side_is_told_from_what_has_no_reply(on: Fabric) {
+    let server = on.server("--depth 2");
+    let file = scratch("ping.json");
+    let mut client =
+        on.start_ping(&server.url, &format!("--depth 64 --seconds 60 --warmup 0 --json {}", file.display()));
+    client.wait_for("connected", PATIENCE);
+    std::thread::sleep(Duration::from_millis(100));
+    client.signal("INT");
+    client.finish(PATIENCE).expect_code(130).expect("still queued at this side");
+    let report = read_json(&file);
+    let (outstanding, queued) = (number(&report, "outstanding"), number(&report, "queued"));
+    assert!(outstanding <= 3 && outstanding + queued == 64, "{report:#}");
+    server.stop();
+}
+
+pub fn a_run_that_ends_in_its_warm_up_says_so(on: Fabric) {
+    let server = on.server("");
+    let file = scratch("ping.json");
+    let mut client = on.start_ping(&server.url, &format!("--rate 100 --warmup 1m --json {}", file.display()));
+    client.wait_for("connected", PATIENCE);
+    std::thread::sleep(Duration::from_millis(100));
+    client.signal("INT");
+    let ended = client.finish(PATIENCE).expect_code(130);
+    ended.expect("it ended in its warm-up, after ").expect(" of 1,000,000 messages: nothing was measured");
+    let report = read_json(&file);
+    assert_eq!((&report["ended_in_warmup"], &report["messages"]), (&true.into(), &0.into()), "{report:#}");
     server.stop();
 }
 

@@ -11,6 +11,7 @@ use spinwire::plan::Plan;
 use spinwire::progress::Progress;
 use spinwire::reason::Over;
 use spinwire::report::{Outputs, PingReport};
+use spinwire::units::{counted, grouped};
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
@@ -81,6 +82,10 @@ impl Talk {
         if let Outcome::Failed(trouble) = outcome {
             // Said first: the table may be empty, and the reason is what is looked for.
             patience::say(trouble);
+        }
+        if let Some(replies) = measure.ended_in_warmup {
+            let (replies, of) = (grouped(replies), counted(plan.warmup, "message"));
+            patience::say(format_args!("it ended in its warm-up, after {replies} of {of}: nothing was measured"));
         }
         let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
         // A table of nothing would only hide the reason.
