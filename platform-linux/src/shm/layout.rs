@@ -121,19 +121,10 @@ const _: () = assert!(SLOTS_MAX < super::slot::ACK_MASK / 2);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spinwire_core::config::Mode;
+    use crate::shm::fuzzing;
 
     fn config(depth: u32, message_bytes_max: u32) -> Config {
-        Config {
-            mode: Mode::Spinwire,
-            depth,
-            message_bytes_max,
-            inline_bytes_max: 0,
-            timeouts: Default::default(),
-            retry: Default::default(),
-            keepalive: None,
-            seed: 0,
-        }
+        Config { depth, ..fuzzing::config(message_bytes_max) }
     }
 
     #[test]

@@ -10,9 +10,10 @@ use std::ptr::{self, NonNull};
 
 use super::unmap;
 use crate::mem::memfd::{self, limit};
-use crate::mem::{Bytes, PageKind, Refused, pieces};
+use crate::mem::{PageKind, Refused, pieces};
 use crate::signals::Stop;
 use crate::sys::os::{CallError, Errno, check};
+use crate::words::Bytes;
 
 /// Memory of this process's making, readable and writable here. Unmapped on drop.
 pub(super) struct OwnMemory {

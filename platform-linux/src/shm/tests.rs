@@ -2,32 +2,18 @@
 
 use std::rc::Rc;
 
-use spinwire_core::config::{Config, Mode, Sizing};
+use spinwire_core::config::{Config, Sizing};
 use spinwire_core::fabric::{Batch, BufferMap, Completion, Fabric, Outcome, RecvWr, SendWr, WcStatus};
 use spinwire_core::id::{ConnId, WorkId, WorkKind};
 use spinwire_core::pool::{Direction, Pool, PoolSlot};
 
 use super::conn::Offer;
 use super::fabric::ShmFabric;
+pub(super) use super::fuzzing::config;
 use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::PeerMemory;
 use crate::mem::{Arena, ArenaConfig, PageKind, PagePolicy};
-
-const DEPTH: u32 = 4;
-
-pub(super) fn config(message_bytes_max: u32) -> Config {
-    Config {
-        mode: Mode::Spinwire,
-        depth: DEPTH,
-        message_bytes_max,
-        inline_bytes_max: 0,
-        timeouts: Default::default(),
-        retry: Default::default(),
-        keepalive: None,
-        seed: 0,
-    }
-}
 
 pub(super) fn conn() -> ConnId {
     ConnId::from_bits(1 << 16).unwrap()

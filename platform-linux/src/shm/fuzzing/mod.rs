@@ -21,7 +21,7 @@ use super::local::LocalMemory;
 use crate::mem::{Arena, ArenaConfig, PageKind, PagePolicy};
 
 /// Small segments, which cost little to make.
-fn config(message_bytes_max: u32) -> Config {
+pub(super) fn config(message_bytes_max: u32) -> Config {
     Config {
         mode: Mode::Spinwire,
         depth: 4,
