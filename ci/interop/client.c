@@ -54,15 +54,7 @@ int main(int argc, char **argv) {
   alarm(DEADLINE_SECONDS);
 
   struct rdma_event_channel *channel = need(rdma_create_event_channel(), "rdma_create_event_channel");
-  struct rdma_cm_id *id;
-  need_zero(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-  struct sockaddr_storage source, address;
-  address_of(argv[1], port, &address);
-  if (argc > 4) address_of(argv[4], 0, &source);
-  need_zero(rdma_resolve_addr(id, argc > 4 ? (struct sockaddr *)&source : NULL, (struct sockaddr *)&address, RESOLVE_MS), "rdma_resolve_addr");
-  expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-  need_zero(rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
-  expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  struct rdma_cm_id *id = resolved(channel, argv[1], port, argc > 4 ? argv[4] : NULL);
 
   struct peer peer;
   build_peer(&peer, id, BUFFER_BYTES);

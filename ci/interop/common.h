@@ -135,4 +135,31 @@ static inline struct rdma_cm_id *expect_event(struct rdma_event_channel *channel
   return id;
 }
 
+/* An id with a route to an address, from the address `source` unless that is NULL. */
+static inline struct rdma_cm_id *resolved(struct rdma_event_channel *channel, const char *host, uint16_t port, const char *source) {
+  struct rdma_cm_id *id;
+  need_zero(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+  struct sockaddr_storage from, to;
+  address_of(host, port, &to);
+  if (source != NULL) address_of(source, 0, &from);
+  need_zero(rdma_resolve_addr(id, source != NULL ? (struct sockaddr *)&from : NULL, (struct sockaddr *)&to, RESOLVE_MS), "rdma_resolve_addr");
+  expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+  need_zero(rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
+  expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return id;
+}
+
+/* Listens, and says so. */
+static inline struct rdma_cm_id *listening(struct rdma_event_channel *channel, const char *host, uint16_t port) {
+  struct rdma_cm_id *listener;
+  need_zero(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+  struct sockaddr_storage address;
+  address_of(host, port, &address);
+  need_zero(rdma_bind_addr(listener, (struct sockaddr *)&address), "rdma_bind_addr");
+  need_zero(rdma_listen(listener, 10), "rdma_listen");
+  printf("listening on port %u\n", ntohs(rdma_get_src_port(listener)));
+  fflush(stdout);
+  return listener;
+}
+
 #endif

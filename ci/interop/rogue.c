@@ -28,22 +28,9 @@ static struct rdma_cm_event take_event(struct rdma_event_channel *channel, uint8
   return copy;
 }
 
-static struct rdma_cm_id *resolved(struct rdma_event_channel *channel, char **argv) {
-  struct rdma_cm_id *id;
-  need_zero(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-  struct sockaddr_storage source, address;
-  address_of(argv[2], (uint16_t)atoi(argv[3]), &address);
-  address_of(argv[4], 0, &source);
-  need_zero(rdma_resolve_addr(id, (struct sockaddr *)&source, (struct sockaddr *)&address, RESOLVE_MS), "rdma_resolve_addr");
-  expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-  need_zero(rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
-  expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  return id;
-}
-
 static int ask_with_foreign_version(struct rdma_event_channel *channel, char **argv) {
   struct peer peer;
-  build_peer(&peer, resolved(channel, argv), BUFFER_BYTES);
+  build_peer(&peer, resolved(channel, argv[2], (uint16_t)atoi(argv[3]), argv[4]), BUFFER_BYTES);
   uint8_t greeting[16], answer[256];
   hello(greeting, FOREIGN_VERSION);
   struct rdma_conn_param parameters = {.private_data = greeting, .private_data_len = sizeof greeting};
@@ -57,7 +44,7 @@ static int ask_with_foreign_version(struct rdma_event_channel *channel, char **a
 static int send_one(struct rdma_event_channel *channel, char **argv, uint8_t *greeting) {
   uint32_t bytes = (uint32_t)strtoul(argv[5], NULL, 10);
   struct peer peer;
-  build_peer(&peer, resolved(channel, argv), bytes);
+  build_peer(&peer, resolved(channel, argv[2], (uint16_t)atoi(argv[3]), argv[4]), bytes);
   struct rdma_conn_param parameters = {.private_data = greeting, .private_data_len = greeting ? 16 : 0, .retry_count = 3, .rnr_retry_count = 3};
   need_zero(rdma_connect(peer.id, &parameters), "rdma_connect");
   expect_event(channel, RDMA_CM_EVENT_ESTABLISHED);
@@ -75,14 +62,7 @@ static int send_one(struct rdma_event_channel *channel, char **argv, uint8_t *gr
 }
 
 static int accept_with_foreign_version(struct rdma_event_channel *channel, char **argv) {
-  struct rdma_cm_id *listener;
-  need_zero(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
-  struct sockaddr_storage address;
-  address_of(argv[2], (uint16_t)atoi(argv[3]), &address);
-  need_zero(rdma_bind_addr(listener, (struct sockaddr *)&address), "rdma_bind_addr");
-  need_zero(rdma_listen(listener, 4), "rdma_listen");
-  printf("listening on port %u\n", ntohs(rdma_get_src_port(listener)));
-  fflush(stdout);
+  struct rdma_cm_id *listener = listening(channel, argv[2], (uint16_t)atoi(argv[3]));
   struct peer peer;
   build_peer(&peer, expect_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST), BUFFER_BYTES);
   uint8_t greeting[16], data[256];

@@ -39,14 +39,7 @@ int main(int argc, char **argv) {
   alarm(DEADLINE_SECONDS);
 
   struct rdma_event_channel *channel = need(rdma_create_event_channel(), "rdma_create_event_channel");
-  struct rdma_cm_id *listener;
-  need_zero(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
-  struct sockaddr_storage address;
-  address_of(argv[1], port, &address);
-  need_zero(rdma_bind_addr(listener, (struct sockaddr *)&address), "rdma_bind_addr");
-  need_zero(rdma_listen(listener, 10), "rdma_listen");
-  printf("listening on port %u\n", ntohs(rdma_get_src_port(listener)));
-  fflush(stdout);
+  struct rdma_cm_id *listener = listening(channel, argv[1], port);
 
   struct peer peer;
   build_peer(&peer, expect_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST), BUFFER_BYTES);
