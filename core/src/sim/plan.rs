@@ -133,19 +133,7 @@ impl Plan {
 impl Default for Plan {
     /// Twenty requests, one at a time.
     fn default() -> Self {
-        Self {
-            count: 20,
-            requests: 1_000,
-            window: 1,
-            bytes_max: 64,
-            style: Style::InPlace,
-            close_when_done: false,
-            close_at_once: false,
-            closes: 0,
-            refuses: 0,
-            operations: 0,
-            trespasses: 0,
-        }
+        Self { count: 20, requests: 1_000, window: 1, bytes_max: 64, ..Self::SILENT }
     }
 }
 
