@@ -7,7 +7,7 @@ use spinwire_core::time::{Instant, Nanos};
 
 use crate::histogram::Latencies;
 use crate::load::Sent;
-use crate::units::{counted, grouped};
+use crate::units::{Grouped, counted};
 
 /// Latencies and counters of the measured messages. All its memory is allocated by [`Measure::new`].
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl fmt::Display for Left {
         write!(f, "{} without a reply", counted(self.outstanding, "message"))?;
         match self.queued {
             0 => Ok(()),
-            some => write!(f, " and {} still queued at this side", grouped(some)),
+            some => write!(f, " and {} still queued at this side", Grouped(some)),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::advice::Advice;
 use crate::measure::Left;
 use crate::pattern::Mismatch;
 use crate::reason::{Over, Words};
-use crate::units::{counted, grouped};
+use crate::units::{Grouped, counted};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {} of {}: {}{}{}", grouped(u64::from(*connection) + 1), grouped((*of).into()), Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
+    #[error("connection {} of {}: {}{}{}", Grouped(u64::from(*connection) + 1), Grouped((*of).into()), Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
     Connect {
         /// Which one.
         connection: u32,
@@ -42,7 +42,7 @@ pub enum Trouble {
     /// A connection was lost during the run.
     #[error(
         "connection {} of {}{} was lost: {}; {left}",
-        grouped(u64::from(*connection) + 1), grouped((*of).into()), To(peer), Words(&report.reason, *over)
+        Grouped(u64::from(*connection) + 1), Grouped((*of).into()), To(peer), Words(&report.reason, *over)
     )]
     Lost {
         /// Which one.
@@ -59,7 +59,7 @@ pub enum Trouble {
         left: Left,
     },
     /// A reply is not what was sent.
-    #[error("wrong reply on connection {} to message {}: {mismatch}", grouped(u64::from(*connection) + 1), grouped(*sequence))]
+    #[error("wrong reply on connection {} to message {}: {mismatch}", Grouped(u64::from(*connection) + 1), Grouped(*sequence))]
     Mismatch {
         /// Where.
         connection: u32,
@@ -69,7 +69,7 @@ pub enum Trouble {
         mismatch: Mismatch,
     },
     /// A message nobody asked for.
-    #[error("connection {} brought a message of {} that answers nothing", grouped(u64::from(*connection) + 1), counted(*bytes as u64, "byte"))]
+    #[error("connection {} brought a message of {} that answers nothing", Grouped(u64::from(*connection) + 1), counted(*bytes as u64, "byte"))]
     Unasked {
         /// Where.
         connection: u32,
@@ -79,7 +79,7 @@ pub enum Trouble {
     /// The peer does not take messages of that size.
     #[error(
         "the server takes messages of at most {}, not {}; start it with --message-max {asked}",
-        counted((*max).into(), "byte"), grouped((*asked).into())
+        counted((*max).into(), "byte"), Grouped((*asked).into())
     )]
     TooLong {
         /// Bytes asked.
@@ -90,7 +90,7 @@ pub enum Trouble {
     /// Replies stay away.
     #[error(
         "no progress for {waiting}: {left}, on {} of {}; --timeout sets how long to wait",
-        grouped((*silent).into()), counted((*connections).into(), "connection")
+        Grouped((*silent).into()), counted((*connections).into(), "connection")
     )]
     Stalled {
         /// How long nothing happened.

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub use spinwire_linux::words::Grouped;
+
 /// Parses a size in bytes. `k`, `m` and `g` (also `KiB`, `MiB`, `GiB`) count in steps of 1,024.
 ///
 /// # Errors
@@ -40,7 +42,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         return Err(hint());
     }
     let count = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
-    let count = count.ok_or_else(|| format!("'{text}' is too large a count; write one up to {}", grouped(u64::MAX)))?;
+    let count = count.ok_or_else(|| format!("'{text}' is too large a count; write one up to {}", Grouped(u64::MAX)))?;
     if count > 0 { Ok(count) } else { Err(hint()) }
 }
 
@@ -51,7 +53,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 pub fn within(text: &str, range: RangeInclusive<u32>, like: u32) -> Result<u32, String> {
     let number = if text == "0" { Some(0) } else { count(text).ok() };
     let number = number.and_then(|number| u32::try_from(number).ok()).filter(|number| range.contains(number));
-    let (least, most) = (grouped((*range.start()).into()), grouped((*range.end()).into()));
+    let (least, most) = (Grouped((*range.start()).into()), Grouped((*range.end()).into()));
     number.ok_or_else(|| format!("'{text}' is not a number from {least} to {most}; write one like {like}"))
 }
 
@@ -86,28 +88,15 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     span(&with_unit).map_err(|hint| hint.replace(&format!("'{with_unit}'"), &format!("'{text}'")))
 }
 
-/// A number with its digits in groups of three: `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Nanoseconds as microseconds: `7,766.86 us`.
 pub fn micros(nanos: u64) -> String {
     let hundredths = nanos.saturating_add(5) / 10;
-    format!("{}.{:02} us", grouped(hundredths / 100), hundredths % 100)
+    format!("{}.{:02} us", Grouped(hundredths / 100), hundredths % 100)
 }
 
 /// How many of something: `1 message`, `2,000 messages`. For nouns that take an s.
 pub fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// Splits `4k` into `4` and `k`.
@@ -175,12 +164,5 @@ mod tests {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(seconds("300ms"), Ok(Duration::from_millis(300)));
         assert!(seconds("").is_err() && seconds("0").is_err() && seconds("ten").is_err());
-    }
-
-    #[test]
-    fn digits_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
     }
 }

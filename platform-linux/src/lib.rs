@@ -34,6 +34,7 @@ mod sys;
 #[cfg(feature = "rdma")]
 #[allow(unsafe_code)]
 pub mod verbs;
+pub mod words;
 
 #[cfg(feature = "rdma")]
 pub use sys::os::failed_destroys;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::units;
+use crate::units::{self, Grouped};
 
 pub(super) fn connections(text: &str) -> Result<u32, String> {
     units::within(text, 1..=65_536, 64)
@@ -31,7 +31,7 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
     match units::bytes(text)? {
         bytes if bytes <= MOST => Ok(bytes),
         bytes => {
-            let (bytes, most) = (units::grouped(bytes.into()), units::grouped(MOST.into()));
+            let (bytes, most) = (Grouped(bytes.into()), Grouped(MOST.into()));
             Err(format!("{bytes} bytes are too many: at most {most} (8m)"))
         }
     }

@@ -13,7 +13,7 @@ use crate::load::{CATCH_UP, Pace};
 use crate::measure::{Counts, Left, Measure};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::units::{counted, grouped};
+use crate::units::{Grouped, counted};
 use spinwire_linux::signals;
 
 /// The report of `echo ping`.
@@ -104,12 +104,12 @@ impl PingReport {
     /// What a picture of it is headed with.
     pub fn title(&self) -> String {
         let pace = match self.target_rate_per_s {
-            Some(rate) => format!("planned {}/s", grouped(rate)),
-            None => format!("{} in flight", grouped(self.depth.into())),
+            Some(rate) => format!("planned {}/s", Grouped(rate)),
+            None => format!("{} in flight", Grouped(self.depth.into())),
         };
         let connections = match self.connections {
             1 => String::new(),
-            more => format!(" on each of {} connections", grouped(more.into())),
+            more => format!(" on each of {} connections", Grouped(more.into())),
         };
         format!(
             "spinwire echo ping {}: {}, {pace}{connections}",
@@ -125,7 +125,7 @@ impl fmt::Display for PingReport {
         let verified = if self.verified { ", every byte verified" } else { "" };
         table.row(
             "messages",
-            format!("{} of {}{verified}", grouped(self.messages), counted(self.message_bytes.into(), "byte")),
+            format!("{} of {}{verified}", Grouped(self.messages), counted(self.message_bytes.into(), "byte")),
         );
         let left = Left { outstanding: self.outstanding, queued: self.queued };
         if left != Left::default() {
@@ -133,26 +133,26 @@ impl fmt::Display for PingReport {
         }
         let warmup = match self.warmup_messages {
             0 => "none".to_owned(),
-            some => format!("{} before them, not counted", grouped(some)),
+            some => format!("{} before them, not counted", Grouped(some)),
         };
         table.row("warm-up", warmup);
         let waiting = match self.server_window {
             Some(window) if window < self.depth => {
-                format!("; the server takes {} at once, the rest waits at this side", grouped(window.into()))
+                format!("; the server takes {} at once, the rest waits at this side", Grouped(window.into()))
             }
             _ => String::new(),
         };
-        let (depth, connections) = (grouped(self.depth.into()), counted(self.connections.into(), "connection"));
+        let (depth, connections) = (Grouped(self.depth.into()), counted(self.connections.into(), "connection"));
         table.row("in flight", format!("{depth} on each of {connections}{waiting}"));
-        let rate = format!("{}/s over {}", grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
+        let rate = format!("{}/s over {}", Grouped(self.rate_per_s.round() as u64), Nanos::new(self.elapsed_ns));
         table.row("rate", rate);
         if let (Some(planned), Some(late), Some(unsent)) =
             (self.target_rate_per_s, self.sent_late, self.planned_not_sent)
         {
-            table.row("planned rate", format!("{}/s, {} sent late", grouped(planned), grouped(late)));
+            table.row("planned rate", format!("{}/s, {} sent late", Grouped(planned), Grouped(late)));
             if unsent > 0 {
                 let why = why_unsent(Nanos::new(self.turn_longest_ns));
-                table.row("not sent", format!("{} planned messages: {why}", grouped(unsent)));
+                table.row("not sent", format!("{} planned messages: {why}", Grouped(unsent)));
             }
         }
         match (self.latency_ns, self.service_ns) {
@@ -165,10 +165,10 @@ impl fmt::Display for PingReport {
         }
         let Counts { turns, turns_empty, doorbells, receives_posted, .. } = self.counts;
         let share = turns_empty as f64 * 100.0 / turns.max(1) as f64;
-        table.row("empty turns", format!("{} of {} ({share:.1} %)", grouped(turns_empty), grouped(turns)));
+        table.row("empty turns", format!("{} of {} ({share:.1} %)", Grouped(turns_empty), Grouped(turns)));
         table.row("longest turn", Nanos::new(self.turn_longest_ns));
-        table.row("doorbells", grouped(doorbells));
-        table.row("receives posted", grouped(receives_posted));
+        table.row("doorbells", Grouped(doorbells));
+        table.row("receives posted", Grouped(receives_posted));
         self.setup.rows(&mut table);
         writeln!(f, "spinwire echo ping {}", self.target)?;
         table.fmt(f)

@@ -8,7 +8,7 @@ use plotters::style::{IntoFont, TextStyle};
 
 use super::scale::{Decades, micros, share};
 use crate::histogram::{Latencies, Summary};
-use crate::units::{counted, grouped};
+use crate::units::{Grouped, counted};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -125,7 +125,7 @@ fn draw_bars(area: &Area<'_>, what: &str, marks: &[(&str, f64)], points: &Points
         .axis_style(INK)
         .x_desc(what)
         .y_desc("messages")
-        .y_label_formatter(&|count| grouped(count.round() as u64))
+        .y_label_formatter(&|count| Grouped(count.round() as u64).to_string())
         .draw()?;
     chart.draw_series(
         points

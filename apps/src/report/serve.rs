@@ -9,7 +9,7 @@ use spinwire_linux::runtime::{SetupReport, Troubles};
 
 use super::facts::SetupFacts;
 use super::table::Table;
-use crate::units::grouped;
+use crate::units::Grouped;
 
 /// The report of `echo serve`.
 #[derive(Debug, Serialize)]
@@ -101,19 +101,19 @@ impl ServeReport {
 impl fmt::Display for ServeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::default();
-        let connections = (grouped(self.connections_opened), grouped(self.connections_refused));
+        let connections = (Grouped(self.connections_opened), Grouped(self.connections_refused));
         table.row("connections", format!("{} served, {} refused", connections.0, connections.1));
         let clients = Troubles { failures: 0, last_failure: None, ..self.troubles };
         let calls = Troubles { dropped: 0, last_dropped: None, ..self.troubles };
         for troubles in [clients, calls].iter().filter(|troubles| !troubles.is_none()) {
             table.row("troubles", troubles);
         }
-        table.row("messages", format!("{} in, {} out", grouped(self.messages_received), grouped(self.messages_sent)));
+        table.row("messages", format!("{} in, {} out", Grouped(self.messages_received), Grouped(self.messages_sent)));
         let share = self.turns_empty as f64 * 100.0 / self.turns.max(1) as f64;
-        table.row("empty turns", format!("{} of {} ({share:.1} %)", grouped(self.turns_empty), grouped(self.turns)));
+        table.row("empty turns", format!("{} of {} ({share:.1} %)", Grouped(self.turns_empty), Grouped(self.turns)));
         table.row("longest turn", Nanos::new(self.turn_longest_ns));
-        table.row("doorbells", grouped(self.doorbells));
-        table.row("receives posted", grouped(self.receives_posted));
+        table.row("doorbells", Grouped(self.doorbells));
+        table.row("receives posted", Grouped(self.receives_posted));
         self.setup.rows(&mut table);
         writeln!(f, "spinwire echo serve {}, {}", self.listening, Nanos::new(self.elapsed_ns))?;
         table.fmt(f)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::histogram::Summary;
-use crate::units::{grouped, micros};
+use crate::units::{Grouped, micros};
 
 /// Lines of a name and a value.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Table {
             self.line(&format!("  {name}"), &format!("{:>13}", micros(nanos)));
         }
         if summary.above_range > 0 {
-            self.line("  above 1 h", &grouped(summary.above_range));
+            self.row("  above 1 h", Grouped(summary.above_range));
         }
     }
 

@@ -12,10 +12,11 @@ use super::carver::Carver;
 use super::hugepage::Refused;
 use super::map::Mapping;
 use super::memfd;
-use super::page::{Bytes, Grouped, PageKind, PagePolicy, Rounded};
+use super::page::{PageKind, PagePolicy};
 use super::stable::StableMemory;
 use crate::signals::{self, Stop};
 use crate::sys::os::{CallError, Errno, memlock_limit};
+use crate::words::{Bytes, Grouped, Rounded};
 
 /// What an arena should be.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Handing out an arena piece by piece.
 
-use super::page::Bytes;
+use crate::words::Bytes;
 
 /// Divides an arena into pieces.
 #[derive(Debug)]

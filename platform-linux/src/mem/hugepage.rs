@@ -7,8 +7,9 @@ use std::path::Path;
 use super::cgroup::{CgroupLimit, hugetlb_limit};
 use super::map::POPULATE;
 use super::memfd::space_hint;
-use super::page::{Bytes, PageKind};
+use super::page::PageKind;
 use crate::sys::os::{CallError, Errno};
+use crate::words::Bytes;
 
 /// The pool of reserved hugepages of one size, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

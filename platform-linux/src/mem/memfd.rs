@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use super::{PageKind, pieces};
 use crate::signals::Stop;
 use crate::sys::os::{CallError, Errno, check};
+use crate::words::Bytes;
 
 /// What must be promised of memory that is passed on: nobody takes a page away, and nobody maps it for writing who has not
 /// yet. (A memfd of Linux 5.1 or later.)
@@ -57,7 +58,7 @@ pub(crate) fn space_hint() -> String {
     match limit(libc::RLIMIT_AS).rlim_cur {
         libc::RLIM_INFINITY => String::new(),
         bytes => {
-            format!("; the limit of address space is {}, raise it with `ulimit -v unlimited`", super::Bytes(bytes))
+            format!("; the limit of address space is {}, raise it with `ulimit -v unlimited`", Bytes(bytes))
         }
     }
 }

@@ -33,7 +33,6 @@ pub use cgroup::CgroupLimit;
 pub use exposed::ExposedRegion;
 pub(crate) use exposed::copy_shared;
 pub use hugepage::{PagePool, Refusal, Refused};
-pub(crate) use page::{Bytes, Rounded};
 pub use page::{PageKind, PagePolicy, PagePolicyError};
 pub use stable::StableMemory;
 

@@ -6,9 +6,10 @@ use spinwire_core::config::Config;
 
 use crate::clock::ClockSource;
 use crate::cpu::CpuPlacement;
-use crate::mem::{Placement, Rounded};
+use crate::mem::Placement;
 use crate::readiness::Readiness;
 use crate::shm::INLINE_MAX;
+use crate::words::Rounded;
 
 /// Where a core's thread and memory are, what moves its data, and what was chosen for it.
 #[derive(Clone, Debug)]

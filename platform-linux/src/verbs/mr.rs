@@ -3,9 +3,10 @@
 use core::ptr::NonNull;
 
 use super::pd::Pd;
-use crate::mem::{Bytes, Limit, RAISE_MEMLOCK};
+use crate::mem::{Limit, RAISE_MEMLOCK};
 use crate::sys::os::{CallError, Errno, check, check_ptr, memlock_limit, note_destroy, pinned_bytes};
 use crate::sys::verbs as ffi;
+use crate::words::Bytes;
 
 /// Who may touch a region besides the program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

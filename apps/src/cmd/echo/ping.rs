@@ -11,7 +11,7 @@ use spinwire::plan::Plan;
 use spinwire::progress::Progress;
 use spinwire::reason::Over;
 use spinwire::report::{Outputs, PingReport};
-use spinwire::units::{counted, grouped};
+use spinwire::units::{Grouped, counted};
 use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
@@ -84,7 +84,7 @@ impl Talk {
             patience::say(trouble);
         }
         if let Some(replies) = measure.ended_in_warmup {
-            let (replies, of) = (grouped(replies), counted(plan.warmup, "message"));
+            let (replies, of) = (Grouped(replies), counted(plan.warmup, "message"));
             patience::say(format_args!("it ended in its warm-up, after {replies} of {of}: nothing was measured"));
         }
         let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());

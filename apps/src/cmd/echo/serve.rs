@@ -9,7 +9,7 @@ use spinwire::exit::{self, Failure};
 use spinwire::log::{self, Log, Printer};
 use spinwire::patience;
 use spinwire::report::{Outputs, ServeReport};
-use spinwire::units::{counted, grouped};
+use spinwire::units::{Grouped, counted};
 use spinwire_linux::address::Address;
 use spinwire_linux::clock;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, Options, SetupReport, ShmRole, Size};
@@ -96,7 +96,7 @@ fn say_ready(report: &SetupReport, out: impl Write + Send + 'static) {
         report.fabric.short_words(),
         report.cpu.cpu,
         counted(report.connections.into(), "connection"),
-        grouped(report.config.depth.into()),
+        Grouped(report.config.depth.into()),
         counted(report.config.message_bytes_max.into(), "byte"),
     );
     // An output that is closed, or takes nothing, is no reason not to serve.
