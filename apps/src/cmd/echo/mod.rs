@@ -2,6 +2,7 @@
 
 mod ping;
 mod serve;
+mod talk;
 
 use std::time::Duration;
 

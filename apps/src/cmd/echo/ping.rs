@@ -3,7 +3,6 @@
 use spinwire::args::PingArgs;
 use spinwire::exit::{self, Failure};
 use spinwire::load::{self, Extent, Pace};
-use spinwire::log::{self, Log, Printer};
 use spinwire::outcome::Outcome;
 use spinwire::patience;
 use spinwire::ping::Pinger;
@@ -16,7 +15,8 @@ use spinwire_core::config::{Retry, Timeouts};
 use spinwire_core::time::Nanos;
 use spinwire_linux::address::Address;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, Options, ShmRole, Size};
-use spinwire_linux::signals::Stop;
+
+use super::talk::Talk;
 
 /// Runs the client.
 ///
@@ -42,63 +42,47 @@ pub fn run(args: &PingArgs) -> Result<(), Failure> {
             AnyRole::Shm(ShmRole::Connect(name.clone(), users))
         }
     };
-    let talk = Talk::begin(args)?;
+    // Standard output is the report's.
+    let talk = Talk::begin(args.output.quiet, LOG_LINES, std::io::stderr())?;
     let options = Options { stop: talk.stop.clone(), ..options };
     let mut setup = super::set_up(&options, role)?;
-    talk.ping(args, setup.start().map_err(Failure::setup)?, outputs)
+    ping(talk, args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
-/// What is told while the client runs, and how it is told to stop.
-struct Talk {
-    stop: Stop,
-    log: Option<Log<Progress>>,
-    printer: Option<Printer>,
-}
+/// Runs the loop to its end, and reports.
+fn ping(
+    talk: Talk<Progress>,
+    args: &PingArgs,
+    mut reactor: AnyReactor<'_>,
+    mut outputs: Outputs,
+) -> Result<(), Failure> {
+    let plan = plan(args);
+    let mut pinger = Pinger::new(plan, talk.stop, talk.log);
+    let ran = reactor.run(&mut pinger, Pinger::is_done);
 
-impl Talk {
-    /// To be called before the thread is pinned, so that the printer may run on any core but the client's. Standard output
-    /// is the report's.
-    fn begin(args: &PingArgs) -> Result<Self, Failure> {
-        let stop = Stop::on_signals().map_err(Failure::setup)?;
-        let (log, printer) = match args.output.quiet {
-            true => (None, None),
-            false => log::start(LOG_LINES, std::io::stderr())
-                .map(|(log, printer)| (Some(log), Some(printer)))
-                .map_err(Failure::setup)?,
-        };
-        Ok(Self { stop, log, printer })
+    let (outcome, measure) = pinger.into_results();
+    if let Some(printer) = talk.printer {
+        printer.finish();
     }
-
-    /// Runs the loop to its end, and reports.
-    fn ping(self, args: &PingArgs, mut reactor: AnyReactor<'_>, mut outputs: Outputs) -> Result<(), Failure> {
-        let plan = plan(args);
-        let mut pinger = Pinger::new(plan, self.stop, self.log);
-        let ran = reactor.run(&mut pinger, Pinger::is_done);
-
-        let (outcome, measure) = pinger.into_results();
-        if let Some(printer) = self.printer {
-            printer.finish();
-        }
-        if let Outcome::Failed(trouble) = outcome {
-            // Said first: the table may be empty, and the reason is what is looked for.
-            patience::say(trouble);
-        }
-        if let Some(replies) = measure.ended_in_warmup {
-            let (replies, of) = (Grouped(replies), counted(plan.warmup, "message"));
-            patience::say(format_args!("it ended in its warm-up, after {replies} of {of}: nothing was measured"));
-        }
-        let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
-        // A table of nothing would only hide the reason.
-        let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
-        let printed = outputs.print(&report, quiet);
-        let drawn = outputs.draw((&report.title(), report.latency_name()), &measure.response);
-        let ended = ran.map_err(Failure::run).and(match outcome {
-            Outcome::Complete => Ok(()),
-            Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
-            Outcome::Failed(_) => Err(Failure::run("")),
-        });
-        exit::first(ended, [printed, drawn])
+    if let Outcome::Failed(trouble) = outcome {
+        // Said first: the table may be empty, and the reason is what is looked for.
+        patience::say(trouble);
     }
+    if let Some(replies) = measure.ended_in_warmup {
+        let (replies, of) = (Grouped(replies), counted(plan.warmup, "message"));
+        patience::say(format_args!("it ended in its warm-up, after {replies} of {of}: nothing was measured"));
+    }
+    let report = PingReport::new(args.target.to_string(), &plan, &outcome, &measure, reactor.report());
+    // A table of nothing would only hide the reason.
+    let quiet = args.output.quiet || (measure.replies == 0 && outcome != Outcome::Complete);
+    let printed = outputs.print(&report, quiet);
+    let drawn = outputs.draw((&report.title(), report.latency_name()), &measure.response);
+    let ended = ran.map_err(Failure::run).and(match outcome {
+        Outcome::Complete => Ok(()),
+        Outcome::Interrupted(signal) => Err(Failure::signal(signal)),
+        Outcome::Failed(_) => Err(Failure::run("")),
+    });
+    exit::first(ended, [printed, drawn])
 }
 
 /// Lines that may wait to be printed.

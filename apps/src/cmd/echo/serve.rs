@@ -6,14 +6,14 @@ use std::path::Path;
 use spinwire::args::ServeArgs;
 use spinwire::echo::{EchoServer, Event};
 use spinwire::exit::{self, Failure};
-use spinwire::log::{self, Log, Printer};
 use spinwire::patience;
 use spinwire::report::{Outputs, ServeReport};
 use spinwire::units::{Grouped, counted};
 use spinwire_linux::address::Address;
 use spinwire_linux::clock;
 use spinwire_linux::runtime::{AnyReactor, AnyRole, Options, SetupReport, ShmRole, Size};
-use spinwire_linux::signals::Stop;
+
+use super::talk::Talk;
 
 /// Lines about clients that may wait to be printed.
 const LOG_LINES: usize = 1_024;
@@ -38,54 +38,38 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         }
         Address::Shm(name) => AnyRole::Shm(ShmRole::Listen(name.clone(), super::shm_users(&args.core, false)?)),
     };
-    let talk = Talk::begin(args)?;
+    let talk = Talk::begin(args.output.quiet, LOG_LINES, output(args))?;
     let options = Options { stop: talk.stop.clone(), ..options };
     let mut setup = super::set_up(&options, role)?;
-    talk.serve(args, setup.start().map_err(Failure::setup)?, outputs)
+    serve(talk, args, setup.start().map_err(Failure::setup)?, outputs)
 }
 
-/// What is told while the server runs, and how it is told to stop.
-struct Talk {
-    stop: Stop,
-    log: Option<Log<Event>>,
-    printer: Option<Printer>,
-}
-
-impl Talk {
-    /// To be called before the thread is pinned, so that the printer may run on any core but the server's.
-    fn begin(args: &ServeArgs) -> Result<Self, Failure> {
-        let stop = Stop::on_signals().map_err(Failure::setup)?;
-        let (log, printer) = match args.output.quiet {
-            true => (None, None),
-            false => log::start(LOG_LINES, talk(args))
-                .map(|(log, printer)| (Some(log), Some(printer)))
-                .map_err(Failure::setup)?,
-        };
-        Ok(Self { stop, log, printer })
+/// Runs the loop to its end, and reports.
+fn serve(
+    talk: Talk<Event>,
+    args: &ServeArgs,
+    mut reactor: AnyReactor<'_>,
+    mut outputs: Outputs,
+) -> Result<(), Failure> {
+    let begun = clock::now();
+    say_ready(reactor.report(), output(args));
+    let mut server = EchoServer::new(args.connections_max, talk.stop, talk.log);
+    let mut ran = Ok(());
+    while ran.is_ok() && !server.is_stopping() {
+        ran = reactor.run(&mut server, EchoServer::wants_out);
+        server.look_at(reactor.troubles());
     }
-
-    /// Runs the loop to its end, and reports.
-    fn serve(self, args: &ServeArgs, mut reactor: AnyReactor<'_>, mut outputs: Outputs) -> Result<(), Failure> {
-        let begun = clock::now();
-        say_ready(reactor.report(), talk(args));
-        let mut server = EchoServer::new(args.connections_max, self.stop, self.log);
-        let mut ran = Ok(());
-        while ran.is_ok() && !server.is_stopping() {
-            ran = reactor.run(&mut server, EchoServer::wants_out);
-            server.look_at(reactor.troubles());
-        }
-        let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
-        let troubles = reactor.troubles();
-        let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
-        if let Some(printer) = self.printer {
-            printer.finish();
-        }
-        let elapsed = clock::now().since(begun);
-        let listening = reactor.report().listening.clone().unwrap_or_default();
-        let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
-        let printed = outputs.print(&report.with_troubles(troubles), args.output.quiet);
-        exit::first(ended.map_err(Failure::run), [printed])
+    let ended = ran.and_then(|()| reactor.close(&mut server)).map_err(|error| error.to_string());
+    let troubles = reactor.troubles();
+    let ended = ended.and_then(|()| server.into_result().map_err(|lost| lost.to_string()));
+    if let Some(printer) = talk.printer {
+        printer.finish();
     }
+    let elapsed = clock::now().since(begun);
+    let listening = reactor.report().listening.clone().unwrap_or_default();
+    let report = ServeReport::new(listening, ended.clone().err(), elapsed, reactor.stats(), reactor.report());
+    let printed = outputs.print(&report.with_troubles(troubles), args.output.quiet);
+    exit::first(ended.map_err(Failure::run), [printed])
 }
 
 /// Tells that clients can connect, and what was set up. Scripts wait for this line, so it is also printed when quiet.
@@ -104,7 +88,7 @@ fn say_ready(report: &SetupReport, out: impl Write + Send + 'static) {
 }
 
 /// Where to talk while the server runs: standard output, unless that is to carry the JSON report alone.
-fn talk(args: &ServeArgs) -> Box<dyn Write + Send> {
+fn output(args: &ServeArgs) -> Box<dyn Write + Send> {
     match args.output.json.as_deref() {
         Some(path) if path == Path::new("-") => Box::new(std::io::stderr()),
         _ => Box::new(std::io::stdout()),
