@@ -1,4 +1,5 @@
-//! The connection table beside `slotmap` and a hash map with the Fx hash: look-ups at four sizes.
+//! The connection table beside `slotmap` and a hash map with the Fx hash: look-ups at four sizes, of numbers and of entries
+//! as large as a connection.
 //!
 //! See the README here for what each contest shows.
 #![allow(missing_docs)]
@@ -10,7 +11,7 @@ use rustc_hash::FxHashMap;
 use slotmap::{DefaultKey, SlotMap};
 use spinwire_benches::limits::{BARE, TABLE_DEPENDENT, TABLE_INDEPENDENT};
 use spinwire_benches::{Contestant, Run};
-use spinwire_core::conn::{Place, Slot, Table};
+use spinwire_core::conn::{Conn, Place, Slot, Table, Vacant};
 use spinwire_core::id::ConnId;
 
 /// Live connections. All slots are taken.
@@ -19,35 +20,79 @@ const SIZES: [usize; 4] = [64, 1_024, 16_384, 65_536];
 const KEYS_MIN: usize = 4_096;
 
 fn main() -> ExitCode {
-    spinwire_benches::main("conn_table", |run| SIZES.into_iter().for_each(|size| contests(run, size)))
+    spinwire_benches::main("conn_table", |run| {
+        SIZES.into_iter().for_each(|size| contests::<u64>(run, "u64", size));
+        SIZES.into_iter().for_each(|size| contests::<Large>(run, "conn", size));
+    })
 }
 
-fn contests(run: &mut Run, size: usize) {
+/// What is looked up: it leads to the next key, for look-ups that depend on the one before.
+trait Entry: Vacant + Copy {
+    fn leading_to(next: u64) -> Self;
+    fn next(&self) -> u64;
+}
+
+impl Entry for u64 {
+    fn leading_to(next: u64) -> Self {
+        next
+    }
+
+    #[inline]
+    fn next(&self) -> u64 {
+        *self
+    }
+}
+
+/// As large as what the engine keeps of a connection. A look-up reads its first word.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Large {
+    next: u64,
+    rest: [u64; size_of::<Conn>() / 8 - 1],
+}
+
+impl Vacant for Large {
+    const VACANT: Self = Large { next: 0, rest: [0; _] };
+}
+
+impl Entry for Large {
+    fn leading_to(next: u64) -> Self {
+        Large { next, ..Large::VACANT }
+    }
+
+    #[inline]
+    fn next(&self) -> u64 {
+        self.next
+    }
+}
+
+fn contests<E: Entry>(run: &mut Run, what: &str, size: usize) {
     let order = order(size);
-    // The value of an entry is the place of the next key, for look-ups that depend on the one before.
-    let next = |entry: usize| order.next_of[entry];
+    let entry = |n: usize| E::leading_to(order.next_of[n]);
 
     let (mut slots, mut places) = (Vec::new(), vec![Place::default(); size]);
     slots.resize_with(size, || Slot::EMPTY);
     let mut table = Table::new(&mut slots, &mut places).expect("a size that is allowed");
-    let stale: Vec<ConnId> = (0..size).map(|n| table.insert(next(n)).expect("there is room")).collect();
+    let mut insert = |n| table.insert(entry(n)).unwrap_or_else(|_| panic!("there is room"));
+    let stale: Vec<ConnId> = (0..size).map(&mut insert).collect();
     // From the last on, so that the slots are taken in the same order again.
     stale.iter().rev().for_each(|&id| assert!(table.remove(id).is_some()));
-    let live: Vec<ConnId> = (0..size).map(|n| table.insert(next(n)).expect("there is room")).collect();
+    let mut insert = |n| table.insert(entry(n)).unwrap_or_else(|_| panic!("there is room"));
+    let live: Vec<ConnId> = (0..size).map(&mut insert).collect();
 
     let mut map = SlotMap::with_capacity(size);
-    let map_stale: Vec<DefaultKey> = (0..size).map(|n| map.insert(next(n))).collect();
+    let map_stale: Vec<DefaultKey> = (0..size).map(|n| map.insert(entry(n))).collect();
     map_stale.iter().rev().for_each(|&key| assert!(map.remove(key).is_some()));
-    let map_live: Vec<DefaultKey> = (0..size).map(|n| map.insert(next(n))).collect();
+    let map_live: Vec<DefaultKey> = (0..size).map(|n| map.insert(entry(n))).collect();
 
-    let hashed: FxHashMap<u64, u64> = (0..size).map(|n| (live[n].to_bits(), next(n))).collect();
-    let array: Vec<u64> = (0..size).map(next).collect();
+    let hashed: FxHashMap<u64, E> = (0..size).map(|n| (live[n].to_bits(), entry(n))).collect();
+    let array: Vec<E> = (0..size).map(entry).collect();
 
-    let ours = |id| table.get(id).copied();
-    let slotmap = |key| map.get(key).copied();
-    let fx = |bits| hashed.get(&bits).copied();
+    let ours = |id| table.get(id).map(E::next);
+    let slotmap = |key| map.get(key).map(E::next);
+    let fx = |bits| hashed.get(&bits).map(E::next);
     // What an index alone costs, without a check whether it is stale. No table gets below.
-    let bare = |index: u32| array.get(index as usize).copied();
+    let bare = |index: u32| array.get(index as usize).map(E::next);
 
     for (kind, live, map_live) in [("hit", &live, &map_live), ("stale", &stale, &map_stale)] {
         let ids: Vec<ConnId> = order.of(live);
@@ -56,44 +101,48 @@ fn contests(run: &mut Run, size: usize) {
         // For the bare array a stale index is one beyond its end.
         let beyond = if kind == "stale" { size } else { 0 };
         let indices: Vec<u32> = order.entries.iter().map(|&entry| (entry + beyond) as u32).collect();
+        let hits = kind == "hit";
+        // Each window begins with a round that is not measured: what is looked up is where it is while this goes on.
+        let round = ids.len() as u64;
         run.single(
-            &format!("table/{kind}/independent/{size}"),
+            &format!("table/{what}/{kind}/independent/{size}"),
             TABLE_INDEPENDENT,
             &mut [
-                Contestant::new("spinwire", |times| independent(&ids, times, ours)),
-                Contestant::new("slotmap", |times| independent(&keys, times, slotmap)),
-                Contestant::new("fx_hash_map", |times| independent(&bits, times, fx)),
-                Contestant::new(BARE, |times| independent(&indices, times, bare)),
+                Contestant::warmed("spinwire", round, |times| independent(&ids, times, hits, ours)),
+                Contestant::warmed("slotmap", round, |times| independent(&keys, times, hits, slotmap)),
+                Contestant::warmed("fx_hash_map", round, |times| independent(&bits, times, hits, fx)),
+                Contestant::warmed(BARE, round, |times| independent(&indices, times, hits, bare)),
             ],
         );
         run.single(
-            &format!("table/{kind}/dependent/{size}"),
+            &format!("table/{what}/{kind}/dependent/{size}"),
             TABLE_DEPENDENT,
             &mut [
-                Contestant::new("spinwire", |times| dependent(&ids, times, ours)),
-                Contestant::new("slotmap", |times| dependent(&keys, times, slotmap)),
-                Contestant::new("fx_hash_map", |times| dependent(&bits, times, fx)),
-                Contestant::new(BARE, |times| dependent(&indices, times, bare)),
+                Contestant::warmed("spinwire", round, |times| dependent(&ids, times, ours)),
+                Contestant::warmed("slotmap", round, |times| dependent(&keys, times, slotmap)),
+                Contestant::warmed("fx_hash_map", round, |times| dependent(&bits, times, fx)),
+                Contestant::warmed(BARE, round, |times| dependent(&indices, times, bare)),
             ],
         );
     }
 }
 
-/// Looks up one key after the other; all are known in advance.
+/// Looks up one key after the other; all are known in advance. Each is found, or none is.
 #[inline(never)]
-fn independent<K: Copy>(keys: &[K], mut times: u64, get: impl Fn(K) -> Option<u64>) {
-    let (mut sum, mut missing) = (0u64, 0u64);
-    while times > 0 {
-        let keys = &keys[..keys.len().min(times as usize)];
+fn independent<K: Copy>(keys: &[K], times: u64, hits: bool, get: impl Fn(K) -> Option<u64>) {
+    let (mut sum, mut missing, mut left) = (0u64, 0u64, times);
+    while left > 0 {
+        let keys = &keys[..keys.len().min(left as usize)];
         for &key in keys {
             match get(key) {
                 Some(value) => sum = sum.wrapping_add(value),
                 None => missing += 1,
             }
         }
-        times -= keys.len() as u64;
+        left -= keys.len() as u64;
     }
-    black_box((sum, missing));
+    assert_eq!(missing, if hits { 0 } else { times });
+    black_box(sum);
 }
 
 /// Looks up the key that the look-up before led to: what was found is its place, and where nothing was, the next is taken.

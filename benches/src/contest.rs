@@ -67,6 +67,15 @@ impl<'a> Contestant<'a> {
         Contestant::windows(name, move |times| Ok(Sample::per_item(window::single(|| work(times))?, times)))
     }
 
+    /// The same for work on what a near cache may have lost to the other contestants since: each window begins with `round`
+    /// times that are not measured.
+    pub fn warmed(name: &'static str, round: u64, mut work: impl FnMut(u64) + 'a) -> Self {
+        Contestant::windows(name, move |times| {
+            work(round);
+            Ok(Sample::per_item(window::single(|| work(times))?, times))
+        })
+    }
+
     /// Work that measures itself, in windows of its own: given how many times it has to do the thing.
     pub fn windows(name: &'static str, window: impl FnMut(u64) -> Result<Sample, Dropped> + 'a) -> Self {
         Contestant { name, window: Box::new(window) }
