@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use slotmap::{DefaultKey, SlotMap};
 use spinwire_benches::limits::{BARE, TABLE_DEPENDENT, TABLE_INDEPENDENT};
 use spinwire_benches::{Contestant, Run};
-use spinwire_core::conn::{Conn, Place, Slot, Table, Vacant};
+use spinwire_core::conn::{Conn, LineAligned, Place, Slot, Table, Vacant};
 use spinwire_core::id::ConnId;
 
 /// Live connections. All slots are taken.
@@ -52,7 +52,8 @@ struct Large {
 }
 
 impl Vacant for Large {
-    const VACANT: Self = Large { next: 0, rest: [0; _] };
+    const VACANT: Self = Large { next: 0, rest: [0; size_of::<Conn>() / 8 - 1] };
+    type Aligned = LineAligned;
 }
 
 impl Entry for Large {

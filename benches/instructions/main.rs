@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
     Case { name: "turn-empty", bound: Limit(40), operations: 1, run: turn::empty },
     Case { name: "turn-echo", bound: Limit(200), operations: 1, run: turn::echo },
     Case { name: "turn-echo-fabric", bound: Bound::None, operations: 1, run: turn::echo_fabric },
-    Case { name: "turn-echo-batch-32", bound: Limit(142), operations: 32, run: turn::echo_batch },
+    Case { name: "turn-echo-batch-32", bound: Limit(144), operations: 32, run: turn::echo_batch },
     Case { name: "ring-pair", bound: Limit(25), operations: 1, run: ring::pair },
     Case { name: "ring-batch-32", bound: Limit(5), operations: 32, run: ring::batch },
     Case { name: "ring-lanes-2", bound: Limit(70), operations: 2, run: ring::lanes },

@@ -10,7 +10,9 @@ pub use credit::{Credits, Imm, MessageKind};
 pub use op_queue::OpQueue;
 pub use release::{NotHeld, ReleaseWindow, WindowError};
 pub use send_queue::{Others, SendQueue};
-pub use table::{Place, Slot, Table, TableError, Vacant};
+pub use table::{LineAligned, Place, Slot, Table, TableError, Vacant};
+
+use core::mem::offset_of;
 
 use crate::cm::event::Peer;
 use crate::cm::reason::CloseReason;
@@ -81,27 +83,54 @@ impl QpNum {
 }
 
 /// One connection.
+///
+/// What a message touches comes first, and with the table's word in front of it fills two cache lines; with many connections
+/// these are what each message waits for.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Conn {
-    pub(crate) origin: Origin,
+    /// The number of its queue pair while it is [steady](Conn::is_steady), else none.
+    steady: QpNum,
+    /// Work ids of its sends, but for the index.
+    pub(crate) send_work: WorkId,
     /// What the platform knows the present attempt by: in events, actions and work ids. Of the first attempt, and so for
     /// most connections, it is the connection's own handle. Set by [`Conn::begin_attempt`].
     pub(crate) link: ConnId,
-    /// Work ids of its receives and its sends, but for the index.
-    pub(crate) recv_work: WorkId,
-    pub(crate) send_work: WorkId,
-    pub(crate) peer: Option<Peer>,
-    pub(crate) state: State,
-    /// The deadline was put off, because the loop was behind.
-    pub(crate) extended: bool,
     /// When something last arrived.
     pub(crate) heard: Instant,
-    /// Since nothing was heard for too long.
-    pub(crate) asked: Option<Asked>,
-    /// The peer answers such questions.
+    pub(crate) credits: Credits,
+    pub(crate) sends: SendQueue,
+    /// Receives the device has, and those of held messages.
+    pub(crate) recv_posted: u32,
+    /// Largest message the peer takes.
+    pub(crate) send_bytes_max: u32,
+    /// Work ids of its receives, but for the index.
+    pub(crate) recv_work: WorkId,
+    /// What is still to be done besides sending data.
+    pub(crate) due: Due,
+    pub(crate) state: State,
+    /// The application wants it closed.
+    pub(crate) close_asked: bool,
+    /// A send was refused for lack of room: on_writable is due.
+    pub(crate) starved: bool,
+    /// on_open was called.
+    pub(crate) opened: bool,
+    /// The peer said goodbye.
+    pub(crate) goodbye: bool,
+    /// The deadline was put off, because the loop was behind.
+    pub(crate) extended: bool,
+    /// The peer answers questions whether it is alive.
     pub(crate) answers_asks: bool,
+    /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
+    pub(crate) qp_num: QpNum,
+    /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
+    pub(crate) held: u32,
     /// Attempts to connect that were begun.
     pub(crate) attempts: u32,
+    pub(crate) origin: Origin,
+    pub(crate) peer: Option<Peer>,
+    /// Since nothing was heard for too long.
+    pub(crate) asked: Option<Asked>,
     /// When no further attempt is begun and the present one ends; [`Instant::NEVER`] on the passive side.
     pub(crate) give_up_at: Instant,
     /// What ended the attempt before this one.
@@ -112,32 +141,15 @@ pub struct Conn {
     pub(crate) reason: Option<CloseReason>,
     /// See [`CloseReport`](crate::cm::reason::CloseReport).
     pub(crate) unconfirmed_after: Option<Nanos>,
-    /// The number of its queue pair while it is [steady](Conn::is_steady), else none.
-    steady: QpNum,
-    pub(crate) sends: SendQueue,
-    pub(crate) credits: Credits,
-    /// Receives the device has, and those of held messages.
-    pub(crate) recv_posted: u32,
-    /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
-    pub(crate) held: u32,
-    /// Largest message the peer takes.
-    pub(crate) send_bytes_max: u32,
-    /// on_open was called.
-    pub(crate) opened: bool,
-    /// The peer said goodbye.
-    pub(crate) goodbye: bool,
-    /// A send was refused for lack of room: on_writable is due.
-    pub(crate) starved: bool,
-    /// The application wants it closed.
-    pub(crate) close_asked: bool,
-    /// What is still to be done besides sending data.
-    pub(crate) due: Due,
-    /// The number of its queue pair: from there its completions come. `None` while it has none and nothing can be posted.
-    pub(crate) qp_num: QpNum,
 }
+
+/// Bytes of a slot that a message touches: two lines.
+pub(crate) const TOUCHED: usize = size_of::<u64>() + offset_of!(Conn, qp_num);
+const _: () = assert!(TOUCHED == 128 && size_of::<Slot<Conn>>() == 320);
 
 impl Vacant for Conn {
     const VACANT: Self = Self::new(Origin::Endpoint(EndpointId(0)), None);
+    type Aligned = LineAligned;
 }
 
 impl Conn {

@@ -1,5 +1,7 @@
 //! A fixed table of things with handles that go stale. Dense slots, no hashing, no allocation.
 
+use core::fmt;
+
 use crate::config::CONNS_MAX;
 use crate::id::{ConnId, GENERATION_MAX};
 use crate::sync::prefetch_items;
@@ -8,20 +10,32 @@ use crate::sync::prefetch_items;
 pub trait Vacant {
     /// That value.
     const VACANT: Self;
+    /// Slots are aligned as this is: `u64` for values smaller than a cache line, so that several slots share one, and
+    /// [`LineAligned`] for larger ones, so that the first bytes of each lie in as few lines as they can.
+    type Aligned: fmt::Debug;
 }
 
 impl Vacant for u64 {
     const VACANT: Self = 0;
+    type Aligned = u64;
 }
 
 impl<T> Vacant for Option<T> {
     const VACANT: Self = None;
+    type Aligned = u64;
 }
+
+/// For [`Vacant::Aligned`]: at the start of a cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct LineAligned;
 
 /// One slot: what a look-up touches. The caller provides as many as the table shall hold.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Slot<T> {
+pub struct Slot<T: Vacant> {
+    /// Takes no room.
+    aligned: [T::Aligned; 0],
     /// While in use the handle's word. While free the generation of the last life over the complement of the slot's own
     /// number, which no handle that leads here has. 0 before a table was made over it.
     word: u64,
@@ -35,7 +49,7 @@ impl<T: Vacant> Slot<T> {
     /// A slot that has had `generation` lives, for tests that start near the last one.
     pub const fn at_generation(generation: u64) -> Self {
         assert!(generation <= GENERATION_MAX);
-        Self { word: generation << 16, value: T::VACANT }
+        Self { aligned: [], word: generation << 16, value: T::VACANT }
     }
 }
 
@@ -64,7 +78,7 @@ pub struct Place {
 /// longer, but not in a table that is nearly full, so it could not be relied on. The generation can: whatever is late
 /// carries that of its own life.
 #[derive(Debug)]
-pub struct Table<'m, T> {
+pub struct Table<'m, T: Vacant> {
     slots: &'m mut [Slot<T>],
     places: &'m mut [Place],
     live: u32,
@@ -105,17 +119,17 @@ impl<'m, T: Vacant> Table<'m, T> {
             return Err(TableError::Places { slots: count, places: places.len() });
         }
         for (index, (slot, place)) in slots.iter_mut().zip(places.iter_mut()).enumerate() {
-            *slot = Slot { word: free_word(slot.word, index), value: T::VACANT };
+            *slot = Slot { aligned: [], word: free_word(slot.word, index), value: T::VACANT };
             // The last slot's link is never followed: `live` says when none is free.
             place.link = (index + 1) as u16;
         }
         Ok(Self { slots, places: &mut places[..count], live: 0, free_head: 0 })
     }
 
-    /// Asks for the lines of a slot that is soon looked up. A hint, as good for a slot that is not there.
-    #[inline]
-    pub(crate) fn prefetch(&self, slot: usize) {
-        prefetch_items(self.slots.as_ptr().wrapping_add(slot), 1);
+    /// Asks for the first `bytes` of a slot that is soon looked up. A hint, as good for a slot that is not there.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: usize, bytes: usize) {
+        prefetch_items(self.slots.as_ptr().wrapping_add(slot).cast::<u8>(), bytes);
     }
 
     /// Entries in the table.
@@ -141,7 +155,7 @@ impl<'m, T: Vacant> Table<'m, T> {
         // 48 bits last nine years at a million lives a second; after that the count starts again.
         let generation = (slot.word >> 16) % GENERATION_MAX + 1;
         let id = ConnId::new(index, generation);
-        *slot = Slot { word: id.to_bits(), value };
+        *slot = Slot { aligned: [], word: id.to_bits(), value };
         self.places[self.live as usize].live = index;
         let place = &mut self.places[index as usize];
         self.free_head = core::mem::replace(&mut place.link, self.live as u16);
@@ -221,7 +235,7 @@ impl<'m, T: Vacant> Table<'m, T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T: Vacant> Slot<T> {
     /// The handle of what is in this slot, whose number is `index`.
     #[inline]
     fn id(&self, index: usize) -> Option<ConnId> {

@@ -6,7 +6,7 @@
 use core::slice;
 
 use super::{Answer, Core, Cx, Engine, Handler};
-use crate::conn::Conn;
+use crate::conn::{Conn, TOUCHED};
 use crate::fabric::{Completion, Control, Fabric, Outcome, PostError, SendWr};
 use crate::id::WorkId;
 use crate::pool::Pool;
@@ -129,7 +129,7 @@ impl<'m> Core<'m> {
     #[inline(never)]
     fn prefetch_apart(&self, recv_pool: &Pool<'m>, batch: &[Completion]) {
         for Completion { wr_id, .. } in batch {
-            self.conns.prefetch(wr_id.slot());
+            self.conns.prefetch(wr_id.slot(), TOUCHED);
             recv_pool.prefetch(wr_id.index());
         }
         for Completion { wr_id, .. } in batch {
