@@ -9,8 +9,9 @@ use super::fabric::ShmFabric;
 use super::layout::Geometry;
 use super::memory::{OwnMemory, PeerMemory};
 use super::receiver::Lie;
-use super::slot::{self, Body, Word};
+use super::slot;
 use super::tests::{GUARD, Side, config, conn, poll, recv_chain};
+use super::word::{Body, Word};
 
 /// A peer that writes what it likes into its own segment.
 pub(super) struct Hostile {
@@ -87,7 +88,7 @@ fn lengths_and_bits_from_the_peer_are_checked_before_they_are_used() {
         let got = meets(|phase| Word::new(phase, Body::Inline(len), None, 0), 0);
         assert_eq!(lie(&got), Lie::Descriptor as u32);
     }
-    for consumed in [1, 7, 1_000, super::slot::ACK_MASK / 2] {
+    for consumed in [1, 7, 1_000, super::word::ACK_MASK / 2] {
         let got = meets(|phase| Word::new(phase, Body::Inline(0), None, consumed), 0);
         assert_eq!(lie(&got), Lie::Acknowledgement as u32, "nothing was sent that could be acknowledged");
     }

@@ -116,7 +116,7 @@ const SLOTS_MAX: u32 = 1_024;
 /// up by more than this.
 const CHUNK_MAX: u32 = 16 << 10;
 
-const _: () = assert!(SLOTS_MAX < super::slot::ACK_MASK / 2);
+const _: () = assert!(SLOTS_MAX < super::word::ACK_MASK / 2);
 
 #[cfg(test)]
 mod tests {

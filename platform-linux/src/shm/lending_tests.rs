@@ -8,8 +8,8 @@ use super::fabric::ShmFabric;
 use super::hostile_tests::{Hostile, lie};
 use super::memory::PeerMemory;
 use super::receiver::Lie;
-use super::slot::{Body, Word};
 use super::tests::{GUARD, Side, conn, done, join_lending, poll, recv_chain, send};
+use super::word::{Body, Word};
 
 const MIB: usize = 1 << 20;
 

@@ -14,7 +14,8 @@ use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::{OwnMemory, ShareError};
 use super::operations::Operations;
-use super::receiver::{Lie, Receiver, RecvQueue, Taken};
+use super::receiver::{Lie, Receiver, Taken};
+use super::recv_queue::RecvQueue;
 use super::sender::Sender;
 use super::watch::Next;
 

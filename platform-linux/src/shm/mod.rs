@@ -70,6 +70,7 @@ mod operations;
 mod options;
 mod pulse;
 mod receiver;
+mod recv_queue;
 mod sender;
 mod slot;
 mod socket;
@@ -79,6 +80,7 @@ mod unmap;
 mod users;
 mod watch;
 mod wire;
+mod word;
 
 #[cfg(test)]
 mod closing_tests;

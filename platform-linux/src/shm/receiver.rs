@@ -3,13 +3,14 @@
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::rc::Rc;
 
-use spinwire_core::fabric::{BufferMap, RecvWr, WcStatus};
-use spinwire_core::id::WorkId;
+use spinwire_core::fabric::WcStatus;
 
 use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::PeerMemory;
-use super::slot::{self, Body, INLINE_MAX, Word};
+use super::recv_queue::Posted;
+use super::slot::{self, INLINE_MAX};
+use super::word::{Body, Word};
 use crate::mem::copy_shared;
 
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
@@ -239,58 +240,3 @@ impl Receiver {
 
 /// Of a lent message, so much is copied in one go: as much as there is in a chunk.
 const PART_MAX: u32 = 16 << 10;
-
-/// A posted receive.
-#[derive(Clone, Copy)]
-pub(super) struct Posted {
-    pub(super) wr_id: WorkId,
-    pub(super) offset: u64,
-    pub(super) room: u32,
-}
-
-/// Posted receives, first in, first out.
-pub(super) struct RecvQueue {
-    queue: Box<[Posted]>,
-    posted: u32,
-    taken: u32,
-}
-
-impl RecvQueue {
-    pub(super) fn new(recv_posted: u32) -> Self {
-        let empty = Posted { wr_id: WorkId::from_bits(0), offset: 0, room: 0 };
-        Self { queue: vec![empty; recv_posted.next_power_of_two() as usize].into(), posted: 0, taken: 0 }
-    }
-
-    /// Appends one; `false` when the queue is full.
-    #[inline]
-    pub(super) fn post(&mut self, wr: &RecvWr, buffers: &BufferMap) -> bool {
-        if self.posted.wrapping_sub(self.taken) as usize == self.queue.len() {
-            return false;
-        }
-        let mask = self.queue.len() - 1;
-        self.queue[self.posted as usize & mask] =
-            Posted { wr_id: wr.wr_id(), offset: buffers.recv_offset(wr), room: buffers.recv.len };
-        self.posted = self.posted.wrapping_add(1);
-        true
-    }
-
-    /// The oldest.
-    #[inline]
-    pub(super) fn first(&self) -> Option<Posted> {
-        let mask = self.queue.len() - 1;
-        (self.posted != self.taken).then(|| self.queue[self.taken as usize & mask])
-    }
-
-    /// Asks for the entry of the oldest.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        slot::prefetch(self.queue.as_ptr().wrapping_add(self.taken as usize & (self.queue.len() - 1)));
-    }
-
-    /// Takes the oldest out, which must be there.
-    #[inline]
-    pub(super) fn pop(&mut self) {
-        debug_assert_ne!(self.posted, self.taken);
-        self.taken = self.taken.wrapping_add(1);
-    }
-}

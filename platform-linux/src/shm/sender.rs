@@ -10,7 +10,8 @@ use super::hook::{self, Point};
 use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::receiver::Lie;
-use super::slot::{self, ACK_MASK, Body, INLINE_MAX, Word};
+use super::slot::{self, INLINE_MAX};
+use super::word::{ACK_MASK, Body, Word};
 
 /// Sends in posting order. A send is queued until the ring has room, launched while its descriptors lie there, and done
 /// once the peer has taken the last of them: that is what an acknowledgement means on a reliable connection.

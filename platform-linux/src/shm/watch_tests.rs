@@ -2,6 +2,7 @@
 
 use super::slot;
 use super::watch::{COLD_AFTER, Next, Part, READY_MAX, Ready, Watch};
+use super::word::{Body, Word};
 
 /// Slots of peers, and a watch that looks at them.
 struct Rig {
@@ -32,7 +33,7 @@ impl Rig {
 
     /// A message for the link in `place`.
     fn put(&mut self, place: u16) {
-        let word = slot::Word::new(true, slot::Body::Inline(0), None, 0);
+        let word = Word::new(true, Body::Inline(0), None, 0);
         // SAFETY: a slot of our own.
         unsafe { slot::store(self.slots[place as usize].0.as_mut_ptr(), word) };
     }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use spinwire_core::time::Instant;
 
-use super::super::slot::Body;
+use super::super::word::Body;
 use super::liar::{ARENA_BYTES, Liar, store};
 
 impl Liar {
