@@ -31,10 +31,8 @@ pub struct ShmFabric<'m> {
     /// The last poll has found something to receive; and polls that did.
     has_received: bool,
     busy_polls: u32,
-    /// Slots that owe their peer an acknowledgement.
-    owing: Vec<u16>,
-    /// Slots with sends that their peer has acknowledged with an answer.
-    acked: Vec<u16>,
+    /// Slots that were visited in the last poll: they may owe their peer an acknowledgement, or have had one with what came.
+    visited: Vec<u16>,
     local: LocalMemory<'m>,
     geometry: Geometry,
     sizing: Sizing,
@@ -66,8 +64,7 @@ impl<'m> ShmFabric<'m> {
             answered_cursor: 0,
             has_received: false,
             busy_polls: 0,
-            owing: Vec::with_capacity(slots),
-            acked: Vec::with_capacity(slots),
+            visited: Vec::with_capacity(slots),
             local,
             geometry: Geometry::of(config),
             sizing: config.sizing(),
@@ -156,7 +153,7 @@ impl<'m> ShmFabric<'m> {
         let gone = conn.slot() as u16;
         self.watch.remove(gone);
         *slot = None;
-        for list in [&mut self.sending, &mut self.answered, &mut self.owing, &mut self.acked] {
+        for list in [&mut self.sending, &mut self.answered, &mut self.visited] {
             list.retain(|&slot| slot != gone);
         }
     }
@@ -189,16 +186,21 @@ impl<'m> ShmFabric<'m> {
         }
     }
 
+    /// Visits the only hot link there is, if it has something: as [`visit`](Self::visit), in fewer instructions.
+    #[inline(always)]
+    fn visit_only(&mut self, out: &mut Batch) {
+        if let Some(slot) = self.watch.look_at_only() {
+            self.visit_link(0, slot, out);
+        }
+    }
+
     /// Takes what a link has, which the watch found `at` a place of its list.
-    #[inline]
+    #[inline(always)]
     fn visit_link(&mut self, at: u32, slot: u16, out: &mut Batch) {
         let Some((_, link)) = &mut self.links[slot as usize] else { return };
-        let (owes, was_acked) = link.receive(&self.local, out);
-        if owes && !std::mem::replace(&mut link.owes_ack, true) {
-            self.owing.push(slot);
-        }
-        if was_acked && !std::mem::replace(&mut link.was_acked, true) {
-            self.acked.push(slot);
+        link.receive(&self.local, out);
+        if !std::mem::replace(&mut link.is_visited, true) {
+            self.visited.push(slot);
         }
         // SAFETY: as in `say`.
         unsafe { self.watch.was_visited(at, link.next()) };
@@ -211,17 +213,50 @@ impl<'m> ShmFabric<'m> {
         let links = || ready.iter().filter_map(|(_, slot)| self.links[*slot as usize].as_ref());
         links().for_each(|(_, link)| link.prefetch());
         links().for_each(|(_, link)| link.prefetch_work());
-        links().for_each(|(_, link)| link.prefetch_buffer(&self.local));
+        links().for_each(|(_, link)| link.prefetch_buffer());
     }
 
-    /// Tells peers what was taken since the last poll, where no answer has told it.
-    #[inline]
+    /// Tells peers what was taken in the last poll, where no answer has told it.
+    #[inline(always)]
     fn acknowledge(&mut self) {
-        while let Some(slot) = self.owing.pop() {
+        while let Some(slot) = self.visited.pop() {
             if let Some((_, link)) = &mut self.links[slot as usize] {
-                link.owes_ack = false;
+                link.is_visited = false;
                 link.tell();
             }
+        }
+    }
+
+    /// Puts a link with sends under way on the list where it belongs.
+    #[inline(never)]
+    fn list(&mut self, slot: u16) {
+        let Some(Some((_, link))) = self.links.get_mut(slot as usize) else { return };
+        let (list, is_listed) = match link.is_asked() {
+            true => (&mut self.sending, &mut link.is_sending),
+            false => (&mut self.answered, &mut link.is_answered),
+        };
+        if !std::mem::replace(is_listed, true) {
+            list.push(slot);
+        }
+    }
+
+    /// Looks at all hot links and some cold ones, or more of those.
+    #[inline(never)]
+    fn look_around(&mut self, out: &mut Batch) {
+        let before = out.len();
+        // Those that become hot in this poll have had their visit.
+        let hot = self.watch.count(Part::Hot).min(VISITS_MAX);
+        // A few cold ones first: hot ones that fill every batch must not keep the others out.
+        if self.watch.count(Part::Cold) > 0 {
+            self.visit(Part::Cold, COLD_VISITS_MAX, out);
+        }
+        if hot == 1 && self.watch.count(Part::Hot) == 1 && !out.is_full() {
+            self.visit_only(out);
+        } else {
+            self.visit(Part::Hot, hot, out);
+        }
+        if out.len() == before && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
+            self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);
         }
     }
 }
@@ -235,38 +270,23 @@ impl Fabric for ShmFabric<'_> {
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
         let before = out.len();
-        // Those that become hot in this poll have had their visit.
-        let hot = self.watch.count(Part::Hot).min(VISITS_MAX);
-        // A few cold ones first: hot ones that fill every batch must not keep the others out.
-        if self.watch.count(Part::Cold) > 0 {
-            self.visit(Part::Cold, COLD_VISITS_MAX, out);
-        }
-        match hot {
-            1 if self.watch.count(Part::Hot) == 1 && !out.is_full() => {
-                if let Some(slot) = self.watch.look_at_only() {
-                    self.visit_link(0, slot, out);
-                }
-            }
-            _ => self.visit(Part::Hot, hot, out),
+        if self.watch.is_one_hot() {
+            self.visit_only(out);
+        } else {
+            self.look_around(out);
         }
         self.has_received = out.len() != before;
-        if !self.has_received && self.watch.count(Part::Cold) > COLD_VISITS_MAX {
-            self.visit(Part::Cold, VISITS_MAX - COLD_VISITS_MAX, out);
-            self.has_received = out.len() != before;
-        }
     }
 
     #[inline]
     fn poll_send(&mut self, out: &mut Batch) {
-        while let Some(slot) = self.acked.pop() {
+        for &slot in &self.visited {
             let Some((_, link)) = &mut self.links[slot as usize] else { continue };
             link.complete(out);
-            if out.is_full() {
+            if out.is_full() && !std::mem::replace(&mut link.is_sending, true) {
                 // There may be more of it.
-                self.acked.push(slot);
-                return;
+                self.sending.push(slot);
             }
-            link.was_acked = false;
         }
         self.ask_peers(out);
     }
@@ -299,7 +319,7 @@ impl Fabric for ShmFabric<'_> {
         if *id != conn {
             return Err(NO_LINK);
         }
-        link.post_recv(chain, self.local.buffers())
+        link.post_recv(chain, &self.local)
     }
 
     #[inline]
@@ -309,12 +329,8 @@ impl Fabric for ShmFabric<'_> {
             return Err(NO_LINK);
         }
         let result = link.post_send(chain, &self.local);
-        let (list, is_listed) = match link.is_asked() {
-            true => (&mut self.sending, &mut link.is_sending),
-            false => (&mut self.answered, &mut link.is_answered),
-        };
-        if !std::mem::replace(is_listed, true) {
-            list.push(conn.slot() as u16);
+        if !(link.is_sending || link.is_answered && !link.is_asked()) {
+            self.list(conn.slot() as u16);
         }
         result
     }

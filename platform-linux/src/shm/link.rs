@@ -1,12 +1,13 @@
 //! One connection's data path: its own segment, the peer's, and the posted work of both directions.
 
 mod prefetch;
+mod receive;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::OwnedFd;
 
 use spinwire_core::config::Sizing;
-use spinwire_core::fabric::{Batch, BufferMap, Completion, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus};
+use spinwire_core::fabric::{Batch, OneSidedWr, PostError, RecvWr, SendWr};
 
 use super::conn::Offer;
 use super::exposed::PeerRegion;
@@ -14,7 +15,7 @@ use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::{OwnMemory, ShareError};
 use super::operations::Operations;
-use super::receiver::{Lie, Receiver, Taken};
+use super::receiver::{Lie, Receiver};
 use super::recv_queue::RecvQueue;
 use super::sender::Sender;
 use super::watch::Next;
@@ -22,8 +23,7 @@ use super::watch::Next;
 /// One connection. What a message touches comes first, in as few lines as it takes: see `prefetch`.
 #[repr(C, align(64))]
 pub(super) struct Link {
-    /// From the moment the peer's segment is known.
-    receiver: Option<Receiver>,
+    receiver: Receiver,
     recvs: RecvQueue,
     qp_num: u32,
     /// Of the peer's descriptors, so many are known to it as taken.
@@ -33,10 +33,8 @@ pub(super) struct Link {
     pub(super) is_sending: bool,
     /// On the fabric's list of links with sends under way whose peers tell by answers.
     pub(super) is_answered: bool,
-    /// On the fabric's list of links that owe the peer an acknowledgement.
-    pub(super) owes_ack: bool,
-    /// On the fabric's list of links whose peer has acknowledged something with an answer.
-    pub(super) was_acked: bool,
+    /// On the fabric's list of links that were visited lately.
+    pub(super) is_visited: bool,
     /// What was received last was answered before the next poll: the next is likely to be.
     answers: bool,
     /// What was last heard of sends that are done came with an answer.
@@ -61,10 +59,6 @@ enum End {
     Flushing,
 }
 
-/// Parts of long messages taken in one visit, so that one link does not hold up the others: each is 16 KiB at most, so
-/// together at most 128 KiB.
-const PARTS_PER_VISIT: u32 = 8;
-
 impl Link {
     /// Makes the own segment: all its memory is taken now.
     pub(super) fn new(
@@ -80,14 +74,13 @@ impl Link {
             geometry,
             recvs: RecvQueue::new(sizing.recv_posted),
             operations: Operations::new(operations),
-            receiver: None,
+            receiver: Receiver::new(geometry),
             qp_num,
             told: 0,
             end: End::No,
             is_sending: false,
             is_answered: false,
-            owes_ack: false,
-            was_acked: false,
+            is_visited: false,
             answers: false,
             told_by_answer: false,
         })
@@ -109,7 +102,7 @@ impl Link {
 
     /// The peer's segment is known: messages can come. `lends` says that the peer has our arena.
     pub(super) fn attach(&mut self, offer: Offer, lends: bool) {
-        self.receiver = Some(Receiver::new(offer.memory, offer.geometry, offer.arena));
+        self.receiver.attach(offer.memory, offer.geometry, offer.arena);
         if lends {
             self.sender.lend();
         }
@@ -143,14 +136,8 @@ impl Link {
     /// What to look for; a look at it is a look at the link.
     #[inline]
     pub(super) fn next(&self) -> Next {
-        let always = self.end != End::No;
-        match &self.receiver {
-            Some(receiver) => {
-                let (slot, phase) = receiver.next();
-                Next { slot, phase, wide: receiver.is_wide(), always }
-            }
-            None => Next { slot: core::ptr::null(), phase: false, wide: false, always },
-        }
+        let (slot, phase) = self.receiver.next();
+        Next { slot, phase, wide: self.receiver.is_wide(), always: self.end != End::No }
     }
 
     /// Whether the peer is to be asked how far it is, and not left to tell.
@@ -165,9 +152,9 @@ impl Link {
     }
 
     #[inline]
-    pub(super) fn post_recv(&mut self, chain: &[RecvWr], buffers: &BufferMap) -> Result<(), PostError> {
+    pub(super) fn post_recv(&mut self, chain: &[RecvWr], local: &LocalMemory<'_>) -> Result<(), PostError> {
         for (taken, wr) in chain.iter().enumerate() {
-            if !self.recvs.post(wr, buffers) {
+            if !self.recvs.post(wr, local) {
                 return Err(PostError { taken: taken as u32, errno: libc::ENOMEM });
             }
         }
@@ -218,82 +205,6 @@ impl Link {
         }
     }
 
-    /// Takes what has come into the posted receives. Tells whether the peer has something to learn of it, and whether it
-    /// has told of sends that are done.
-    #[inline]
-    pub(super) fn receive(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> (bool, bool) {
-        let acked_before = self.sender.acked();
-        let (mut is_drained, mut is_first) = (true, true);
-        if let (Some(receiver), End::No | End::Draining) = (&mut self.receiver, self.end) {
-            let mut parts = 0;
-            while let Some(word) = receiver.peek() {
-                if is_first && self.answers {
-                    self.sender.expect(receiver.is_wide());
-                }
-                (is_drained, is_first) = (false, false);
-                let Some(receive) = self.recvs.first() else { break };
-                if out.is_full() || parts == PARTS_PER_VISIT {
-                    break;
-                }
-                let taken = self.sender.on_answer(word.consumed()).and_then(|()| receiver.take(word, local, &receive));
-                let (bytes, imm) = match taken {
-                    Ok(Taken::Part) => {
-                        parts += 1;
-                        is_drained = true;
-                        continue;
-                    }
-                    Ok(Taken::Message { bytes, imm }) => (bytes, imm),
-                    Ok(Taken::Revoked) => {
-                        self.end = End::Flushing;
-                        break;
-                    }
-                    Ok(Taken::TooLong { bytes, imm }) => {
-                        self.end = End::Flushing;
-                        (bytes, imm)
-                    }
-                    Err(lie) => {
-                        self.end = End::Fault(lie);
-                        break;
-                    }
-                };
-                self.recvs.pop();
-                let outcome = Outcome::Done { bytes, imm };
-                // There is room: it was asked above.
-                let _ = out.push(Completion { wr_id: receive.wr_id, qp_num: self.qp_num, outcome });
-                if self.end == End::Flushing {
-                    break;
-                }
-                is_drained = true;
-            }
-        }
-        if self.end != End::No {
-            self.flush_recvs(out, is_drained);
-        }
-        let was_acked = self.sender.acked() != acked_before;
-        self.told_by_answer |= was_acked;
-        (self.told != self.consumed(), was_acked)
-    }
-
-    #[cold]
-    fn flush_recvs(&mut self, out: &mut Batch, is_drained: bool) {
-        if self.end == End::Draining && !is_drained && self.recvs.first().is_some() {
-            return;
-        }
-        while let Some(receive) = self.recvs.first() {
-            let outcome = match self.end {
-                End::Fault(lie) => Outcome::Failed { status: Lie::STATUS, vendor: lie as u32 },
-                _ => Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 },
-            };
-            if out.push(Completion { wr_id: receive.wr_id, qp_num: self.qp_num, outcome }).is_err() {
-                return;
-            }
-            self.recvs.pop();
-            if matches!(self.end, End::Fault(_)) {
-                self.end = End::Flushing;
-            }
-        }
-    }
-
     /// Reports what is known to be done.
     #[inline]
     pub(super) fn complete(&mut self, out: &mut Batch) {
@@ -303,11 +214,9 @@ impl Link {
     /// Looks how far the peer is with what was sent, sends on, and reports what is done. Tells whether there is more.
     #[inline]
     pub(super) fn progress(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
-        if let (Some(receiver), End::No) = (&self.receiver, self.end)
-            && self.sender.waits_for_ack()
-        {
+        if self.end == End::No && self.sender.waits_for_ack() && self.receiver.is_attached() {
             let acked_before = self.sender.acked();
-            match self.sender.on_counter(receiver.peer_counter()) {
+            match self.sender.on_counter(self.receiver.peer_counter()) {
                 Ok(()) => self.told_by_answer &= self.sender.acked() == acked_before,
                 Err(lie) => self.end = End::Fault(lie),
             }
@@ -325,7 +234,7 @@ impl Link {
         self.sender.is_busy() || !self.operations.is_idle()
     }
 
-    /// Tells the peer what was taken, unless an answer has.
+    /// Tells the peer what was taken, unless an answer has, or there was nothing.
     #[inline]
     pub(super) fn tell(&mut self) {
         let consumed = self.consumed();
@@ -342,6 +251,6 @@ impl Link {
 
     #[inline]
     fn consumed(&self) -> u64 {
-        self.receiver.as_ref().map_or(0, Receiver::consumed)
+        self.receiver.consumed()
     }
 }

@@ -3,7 +3,8 @@
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use spinwire_core::fabric::BufferMap;
+use spinwire_core::fabric::{BufferMap, RecvWr, SendWr};
+use spinwire_core::pool::{Direction, Layout, Lease};
 
 use crate::mem::Arena;
 use crate::mem::StableMemory;
@@ -12,42 +13,103 @@ use crate::mem::StableMemory;
 /// from the same [`LocalMemory::split`] can touch the bytes.
 #[derive(Debug)]
 pub(super) struct LocalMemory<'m> {
+    recv: Buffers,
+    send: Buffers,
     base: NonNull<u8>,
-    len: u64,
-    buffers: BufferMap,
+    len: usize,
     arena: PhantomData<&'m mut [u8]>,
+}
+
+/// The buffers of a pool: so many, each inside the arena.
+#[derive(Clone, Copy, Debug)]
+struct Buffers {
+    first: NonNull<u8>,
+    stride: u32,
+    len: u32,
+    count: u32,
 }
 
 impl<'m> LocalMemory<'m> {
     /// The two halves of using the arena: this for the fabric, the bytes for the buffer pools.
     pub(super) fn split(arena: &'m mut Arena) -> (Self, &'m mut [u8]) {
         let (base, len) = (StableMemory::base(arena), StableMemory::len(arena));
-        let local = LocalMemory { base, len: len as u64, buffers: BufferMap::default(), arena: PhantomData };
+        let none = Buffers { first: base, stride: 0, len: 0, count: 0 };
+        let local = LocalMemory { recv: none, send: none, base, len, arena: PhantomData };
         // SAFETY: mapped and initialised for as long as the arena lives, which is borrowed for 'm; that borrow makes this
         // the only reference. `local` makes none: it is for raw copies into and out of leased buffers.
         (local, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), len) })
     }
 
-    /// Where the buffers lie in the arena; all at its start, and empty, until that was [told](LocalMemory::prepare).
-    #[inline]
-    pub(super) fn buffers(&self) -> &BufferMap {
-        &self.buffers
-    }
-
-    /// See [`Fabric::prepare`](spinwire_core::fabric::Fabric::prepare).
+    /// See [`Fabric::prepare`](spinwire_core::fabric::Fabric::prepare). Before that there are no buffers.
     pub(super) fn prepare(&mut self, buffers: &BufferMap) {
-        self.buffers = *buffers;
+        (self.recv, self.send) = (self.buffers(&buffers.recv), self.buffers(&buffers.send));
     }
 
-    /// The address of `len` bytes from `offset`, which a lease names: nobody has a reference to them while it is lent.
+    /// Those of a pool that are inside the arena.
+    fn buffers(&self, layout: &Layout) -> Buffers {
+        let (stride, len) = (layout.stride.max(1), layout.len);
+        let begin = usize::try_from(layout.region_offset).unwrap_or(usize::MAX);
+        let count = match self.len.checked_sub(begin).and_then(|room| room.checked_sub(len as usize)) {
+            Some(beyond_first) => u32::try_from(1 + beyond_first / stride as usize).unwrap_or(u32::MAX),
+            None => 0,
+        };
+        // SAFETY: inside the arena, or at its end.
+        let first = unsafe { self.base.add(begin.min(self.len)) };
+        Buffers { first, stride, len, count }
+    }
+
+    /// The buffer of a receive, all of it: [`room`](Self::room) bytes. Nobody has a reference to them while it is lent.
     ///
     /// # Panics
-    /// When they are not inside the arena: the lease is of another one.
+    /// When it is not inside the arena: it is of another one.
     #[inline]
-    pub(super) fn address(&self, offset: u64, len: u32) -> *mut u8 {
-        let end = offset.checked_add(u64::from(len));
-        assert!(end.is_some_and(|end| end <= self.len), "a lease of another arena was posted");
-        // SAFETY: `offset <= len` of the mapping, checked above.
-        unsafe { self.base.as_ptr().add(offset as usize) }
+    pub(super) fn receive(&self, wr: &RecvWr) -> *mut u8 {
+        self.recv.at(wr.wr_id().index())
+    }
+
+    /// The length of each receive's buffer in bytes.
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        self.recv.len
+    }
+
+    /// The bytes that are to be sent, and how many.
+    ///
+    /// # Panics
+    /// As [`lease`](Self::lease).
+    #[inline]
+    pub(super) fn payload(&self, wr: &SendWr) -> (*const u8, u32) {
+        match &wr.buf {
+            Some(lease) => (self.lease(lease, wr.len), wr.len),
+            None => (self.base.as_ptr(), 0),
+        }
+    }
+
+    /// The first `len` bytes of a leased buffer: nobody has a reference to them while it is lent.
+    ///
+    /// # Panics
+    /// When it has not as many, or is not inside the arena: then it is of another one.
+    #[inline]
+    pub(super) fn lease(&self, lease: &Lease, len: u32) -> *mut u8 {
+        let buffers = match lease.from() {
+            Direction::Recv => &self.recv,
+            Direction::Send => &self.send,
+        };
+        assert!(len <= buffers.len, "what is posted is longer than its buffer");
+        buffers.at(lease.index())
+    }
+
+    /// Where in the arena an address of it is.
+    pub(super) fn offset(&self, address: *const u8) -> u64 {
+        (address.addr() - self.base.addr().get()) as u64
+    }
+}
+
+impl Buffers {
+    #[inline]
+    fn at(&self, index: u32) -> *mut u8 {
+        assert!(index < self.count, "a lease of another arena was posted");
+        // SAFETY: inside the arena, of which there are `count` (see `LocalMemory::buffers`).
+        unsafe { self.first.as_ptr().add(index as usize * self.stride as usize) }
     }
 }

@@ -33,8 +33,7 @@ impl Operations {
             return Err(libc::ENOMEM);
         }
         let lease = wr.buf.as_ref().ok_or(libc::EINVAL)?;
-        assert!(wr.len <= local.buffers().capacity(lease), "an operation is longer than its buffer");
-        let buffer = local.address(local.buffers().offset(lease), wr.len);
+        let buffer = local.lease(lease, wr.len);
         let region = self.regions.get(wr.key as usize);
         // SAFETY: `len` bytes of a leased buffer, which is ours until its completion.
         let outcome = if is_over {

@@ -6,9 +6,7 @@ use std::rc::Rc;
 use spinwire_core::fabric::WcStatus;
 
 use super::layout::Geometry;
-use super::local::LocalMemory;
 use super::memory::PeerMemory;
-use super::recv_queue::Posted;
 use super::slot::{self, INLINE_MAX};
 use super::word::{Body, Word};
 use crate::mem::copy_shared;
@@ -16,16 +14,20 @@ use crate::mem::copy_shared;
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
 #[repr(C)]
 pub(super) struct Receiver {
-    memory: PeerMemory,
+    /// Where the next descriptor will be: in the peer's segment where [`Geometry`] says of `consumed`, or nowhere as long as
+    /// that is not known.
+    slot: *const u8,
+    /// Where the peer's segment begins.
+    base: *const u8,
     /// Descriptors taken.
     consumed: u64,
-    /// Where in the segment the next one will be, and its phase bit: what [`Geometry`] says of `consumed`.
-    slot_at: u32,
+    /// The phase bit of the next one.
     phase: bool,
-    geometry: Geometry,
     /// The last message took both lines of its slot: the next one likely does.
     is_wide: bool,
+    geometry: Geometry,
     partial: Option<Partial>,
+    memory: Option<PeerMemory>,
     /// The peer's buffers, if it lends them.
     arena: Option<Rc<PeerMemory>>,
 }
@@ -74,11 +76,32 @@ impl Lie {
 }
 
 impl Receiver {
-    /// Reads a peer's ring in memory of at least [`Geometry::bytes`].
-    /// `arena` has the buffers that the peer lends.
-    pub(super) fn new(memory: PeerMemory, geometry: Geometry, arena: Option<Rc<PeerMemory>>) -> Self {
-        let (slot_at, phase) = (geometry.slot(0) as u32, geometry.phase(0));
-        Self { memory, geometry, arena, slot_at, phase, consumed: 0, partial: None, is_wide: false }
+    /// Nothing comes until the peer's memory is [there](Self::attach).
+    pub(super) fn new(geometry: Geometry) -> Self {
+        Self {
+            slot: slot::nowhere(),
+            base: slot::nowhere(),
+            phase: true,
+            consumed: 0,
+            is_wide: false,
+            geometry,
+            partial: None,
+            memory: None,
+            arena: None,
+        }
+    }
+
+    /// Reads the peer's ring from now on, in memory of at least [`Geometry::bytes`]. `arena` has the buffers that the peer lends.
+    pub(super) fn attach(&mut self, memory: PeerMemory, geometry: Geometry, arena: Option<Rc<PeerMemory>>) {
+        self.base = memory.base().as_ptr();
+        (self.memory, self.geometry, self.arena) = (Some(memory), geometry, arena);
+        (self.slot, self.phase) = (self.base.wrapping_add(geometry.slot(0)), geometry.phase(0));
+    }
+
+    /// Whether the peer's memory is known.
+    #[inline]
+    pub(super) fn is_attached(&self) -> bool {
+        self.memory.is_some()
     }
 
     /// Descriptors taken so far.
@@ -96,14 +119,14 @@ impl Receiver {
     /// Where the next descriptor will be, and what its phase bit is then. Mapped as long as this lives.
     #[inline]
     pub(super) fn next(&self) -> (*const u8, bool) {
-        (self.slot(), self.phase)
+        (self.slot, self.phase)
     }
 
     /// The next descriptor's word, if it is there.
     #[inline]
     pub(super) fn peek(&self) -> Option<Word> {
         // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
-        let word = unsafe { slot::load(self.slot()) };
+        let word = unsafe { slot::load(self.slot) };
         (word.phase() == self.phase).then_some(word)
     }
 
@@ -111,46 +134,53 @@ impl Receiver {
     #[inline]
     pub(super) fn peer_counter(&self) -> u64 {
         // SAFETY: inside the peer's mapped segment and aligned; read as an atomic, for the peer may write.
-        let counter = unsafe { AtomicU64::from_ptr(self.memory.base().as_ptr().add(self.geometry.consumed()).cast()) };
+        let counter = unsafe { AtomicU64::from_ptr(self.in_memory(self.geometry.consumed()).cast_mut().cast()) };
         // C2, pairs with C1: what the peer had to read in the slots it has taken, it has read.
         counter.load(Ordering::Acquire)
     }
 
-    /// Takes the descriptor that [`peek`](Self::peek) saw, into the `room` bytes of the arena from `offset`: a posted
-    /// receive.
-    #[inline]
-    pub(super) fn take(&mut self, word: Word, local: &LocalMemory<'_>, receive: &Posted) -> Result<Taken, Lie> {
-        let to = local.address(receive.offset, receive.room);
-        let (Some(Body::Inline(bytes)), None) = (word.body(), &self.partial) else {
-            return self.take_long(word, to, receive.room);
-        };
-        let imm = word.imm();
-        if bytes > receive.room {
-            return Ok(Taken::TooLong { bytes, imm });
-        }
-        // SAFETY: `bytes` is at most INLINE_MAX (`Word::body`) and the buffer's room, which is lent to us.
-        unsafe { slot::read_inline(self.slot(), to, bytes as usize) };
-        self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
-        self.advance();
-        Ok(Taken::Message { bytes, imm })
+    /// Of a message that is whole in its slot, which [`peek`](Self::peek) saw: how long it is.
+    #[inline(always)]
+    pub(super) fn whole(&self, word: Word) -> Option<u32> {
+        if self.partial.is_some() { None } else { word.inline() }
     }
 
-    /// The same of whatever is not a whole message in its slot.
-    #[inline(never)]
-    fn take_long(&mut self, word: Word, to: *mut u8, room: u32) -> Result<Taken, Lie> {
+    /// Takes such a message.
+    ///
+    /// # Safety
+    /// [`whole`](Self::whole) said so many `bytes`, and `to` has as many writable ones of this process's own.
+    #[inline(always)]
+    pub(super) unsafe fn copy_whole(&mut self, bytes: u32, to: *mut u8) {
+        // SAFETY: at most INLINE_MAX (`Word::inline`), and the buffer's room (caller).
+        unsafe { slot::read_inline(self.slot, to, bytes as usize) };
+        self.is_wide = bytes as usize > slot::FIRST_LINE_MAX;
+        self.advance();
+    }
+
+    /// Takes the descriptor that [`peek`](Self::peek) saw, into a buffer of `room` bytes that is lent to us: a posted receive.
+    #[inline]
+    pub(super) fn take(&mut self, word: Word, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         match (word.body().ok_or(Lie::Descriptor)?, self.partial) {
             (_, Some(Partial { lent_at: Some(at), .. })) => Ok(self.copy_lent(at, to)),
-            (Body::Inline(_) | Body::Lent, _) if self.partial.is_some() => Err(Lie::Order),
-            (Body::Lent, _) => self.take_lent(word.imm(), to, room),
+            (Body::Inline(_) | Body::Lent, Some(_)) => Err(Lie::Order),
+            (Body::Lent, None) => self.take_lent(word.imm(), to, room),
             (Body::Chunk, _) => self.take_chunk(word.imm(), to, room),
-            (Body::Inline(_), _) => unreachable!("a whole message, and none is under way"),
+            (Body::Inline(bytes), None) => {
+                let imm = word.imm();
+                if bytes > room {
+                    return Ok(Taken::TooLong { bytes, imm });
+                }
+                // SAFETY: the word's length, and the buffer's room is as long.
+                unsafe { self.copy_whole(bytes, to) };
+                Ok(Taken::Message { bytes, imm })
+            }
         }
     }
 
     /// Begins with a message in a buffer of the peer's.
     fn take_lent(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the two words behind a slot's first.
-        let (offset, bytes) = unsafe { (slot::load_word(self.slot(), 0), slot::load_word(self.slot(), 8)) };
+        let (offset, bytes) = unsafe { (slot::load_word(self.slot, 0), slot::load_word(self.slot, 8)) };
         let arena = self.arena.as_ref().ok_or(Lie::Lent)?;
         let total = u32::try_from(bytes).ok().filter(|&total| total as usize > INLINE_MAX).ok_or(Lie::Length)?;
         let at = usize::try_from(offset).map_err(|_| Lie::Lent)?;
@@ -183,7 +213,7 @@ impl Receiver {
         // V2, pairs with V1: if any byte that was copied is a later one, the word says so.
         fence(Ordering::Acquire);
         // SAFETY: inside the peer's mapped segment and aligned; read as an atomic, for the peer writes it.
-        let revoked = unsafe { AtomicU64::from_ptr(self.memory.base().as_ptr().add(self.geometry.revoked()).cast()) };
+        let revoked = unsafe { AtomicU64::from_ptr(self.in_memory(self.geometry.revoked()).cast_mut().cast()) };
         if revoked.load(Ordering::Relaxed) != 0 {
             return Taken::Revoked;
         }
@@ -194,7 +224,7 @@ impl Receiver {
 
     fn take_chunk(&mut self, imm: Option<u32>, to: *mut u8, room: u32) -> Result<Taken, Lie> {
         // SAFETY: the first word behind a slot's own.
-        let lengths = unsafe { slot::load_word(self.slot(), 0) };
+        let lengths = unsafe { slot::load_word(self.slot, 0) };
         let (part, total) = (lengths as u32, (lengths >> 32) as u32);
         let fresh = Partial { got: 0, total, imm, lent_at: None };
         let Partial { got, total: expected, imm, lent_at } = self.partial.unwrap_or(fresh);
@@ -210,7 +240,7 @@ impl Receiver {
         // SAFETY: the chunk has `chunk_bytes`, of which `part` are copied; `got + part <= total <= room` of a buffer that
         // is lent to us.
         unsafe {
-            let chunk = self.memory.base().as_ptr().add(self.geometry.chunk(self.consumed as u32));
+            let chunk = self.in_memory(self.geometry.chunk(self.consumed as u32));
             copy_shared(chunk, to.add(got as usize), part as usize);
         }
         self.advance();
@@ -223,10 +253,12 @@ impl Receiver {
         Ok(Taken::Part)
     }
 
+    /// An address in the peer's segment, which must be known and have that offset.
     #[inline]
-    fn slot(&self) -> *const u8 {
-        // SAFETY: inside the peer's mapped segment: the offset comes from our own numbers.
-        unsafe { self.memory.base().as_ptr().add(self.slot_at as usize) }
+    fn in_memory(&self, offset: usize) -> *const u8 {
+        let memory = self.memory.as_ref().expect("the peer's memory is known");
+        debug_assert!(offset < memory.len());
+        memory.base().as_ptr().wrapping_add(offset)
     }
 
     /// The descriptor that comes next was taken.
@@ -234,7 +266,7 @@ impl Receiver {
     fn advance(&mut self) {
         self.consumed += 1;
         let next = self.consumed as u32;
-        (self.slot_at, self.phase) = (self.geometry.slot(next) as u32, self.geometry.phase(next));
+        (self.slot, self.phase) = (self.base.wrapping_add(self.geometry.slot(next)), self.geometry.phase(next));
     }
 }
 

@@ -1,17 +1,17 @@
 //! The sending half of a connection: a queue of posted sends, and the ring it is launched into.
 
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+mod done;
 
-use spinwire_core::fabric::{Batch, Completion, Outcome, SendWr, WcStatus};
+use core::ptr::NonNull;
+
+use spinwire_core::fabric::SendWr;
 use spinwire_core::id::WorkId;
 
 use super::hook::{self, Point};
 use super::layout::Geometry;
 use super::local::LocalMemory;
-use super::receiver::Lie;
 use super::slot::{self, INLINE_MAX};
-use super::word::{ACK_MASK, Body, Word};
+use super::word::{Body, Word};
 
 /// Sends in posting order. A send is queued until the ring has room, launched while its descriptors lie there, and done
 /// once the peer has taken the last of them: that is what an acknowledgement means on a reliable connection.
@@ -38,21 +38,30 @@ pub(super) struct Sender {
     lends: bool,
 }
 
+/// A send that is not done.
 #[derive(Clone, Copy)]
 struct Entry {
     wr_id: WorkId,
-    offset: u64,
+    /// One past its last descriptor, once it is launched.
+    end: u64,
+    signaled: bool,
+    /// What it is, until it is launched.
+    waiting: Waiting,
+}
+
+/// A message that is to be launched.
+#[derive(Clone, Copy)]
+struct Waiting {
+    from: *const u8,
     len: u32,
     imm: Option<u32>,
-    signaled: bool,
-    /// One past its last descriptor.
-    end: u64,
 }
 
 impl Sender {
     /// `base` begins a segment of this geometry that this process made and that outlives the sender.
     pub(super) fn new(geometry: Geometry, base: NonNull<u8>, send_slots: u32) -> Self {
-        let empty = Entry { wr_id: WorkId::from_bits(0), offset: 0, len: 0, imm: None, signaled: false, end: 0 };
+        let waiting = Waiting { from: core::ptr::null(), len: 0, imm: None };
+        let empty = Entry { wr_id: WorkId::from_bits(0), end: 0, signaled: false, waiting };
         let queue = vec![empty; send_slots.next_power_of_two() as usize].into();
         Self {
             geometry,
@@ -96,34 +105,27 @@ impl Sender {
         if self.posted.wrapping_sub(self.completed) as usize == self.queue.len() {
             return Err(libc::ENOMEM);
         }
-        let is_short = wr.len as usize <= INLINE_MAX;
-        if !is_short && self.geometry.chunk_bytes() == 0 {
-            return Err(libc::EMSGSIZE);
-        }
-        let buffers = local.buffers();
-        let (offset, len) = match &wr.buf {
-            Some(lease) => {
-                assert!(wr.len <= buffers.capacity(lease), "a send is longer than its buffer");
-                (buffers.offset(lease), wr.len)
-            }
-            None => (0, 0),
-        };
-        let mut is_launched = false;
-        let mut entry = Entry { wr_id: wr.wr_id, offset, len, imm: wr.imm, signaled: wr.signaled, end: 0 };
+        let (from, len) = local.payload(wr);
+        let at = self.posted as usize & (self.queue.len() - 1);
         if let Some(consumed) = consumed
-            && is_short
+            && len as usize <= INLINE_MAX
             && !self.is_waiting()
             && self.has_room()
         {
-            self.write_short(&entry, local, consumed);
-            entry.end = self.sent;
-            self.launched = self.launched.wrapping_add(1);
-            is_launched = true;
+            self.write_short(from, len, wr.imm, consumed);
+            let entry = &mut self.queue[at];
+            (entry.wr_id, entry.end, entry.signaled) = (wr.wr_id, self.sent, wr.signaled);
+            self.posted = self.posted.wrapping_add(1);
+            self.launched = self.posted;
+            return Ok(true);
         }
-        let mask = self.queue.len() - 1;
-        self.queue[self.posted as usize & mask] = entry;
+        if len as usize > INLINE_MAX && self.geometry.chunk_bytes() == 0 {
+            return Err(libc::EMSGSIZE);
+        }
+        let waiting = Waiting { from, len, imm: wr.imm };
+        self.queue[at] = Entry { wr_id: wr.wr_id, end: 0, signaled: wr.signaled, waiting };
         self.posted = self.posted.wrapping_add(1);
-        Ok(is_launched)
+        Ok(false)
     }
 
     /// Writes queued sends into the ring as far as there is room; each carries `consumed`.
@@ -131,18 +133,17 @@ impl Sender {
         let mask = self.queue.len() - 1;
         while self.is_waiting() && self.has_room() {
             let at = self.launched as usize & mask;
-            let entry = self.queue[at];
-            let Entry { offset, len, imm, .. } = entry;
+            let Waiting { from, len, imm } = self.queue[at].waiting;
             let whole = if len as usize <= INLINE_MAX {
-                self.write_short(&entry, local, consumed);
+                self.write_short(from, len, imm, consumed);
                 true
             } else if self.lends && self.progress == 0 {
                 // SAFETY: the two words behind the first of a slot of our own.
-                unsafe { self.slot().add(8).cast::<[u64; 2]>().write([offset, len.into()]) };
+                unsafe { self.slot().add(8).cast::<[u64; 2]>().write([local.offset(from), len.into()]) };
                 self.publish(Body::Lent, imm, consumed);
                 true
             } else {
-                self.write_chunk(local.address(offset, len), len);
+                self.write_chunk(from, len);
                 self.publish(Body::Chunk, imm, consumed);
                 hook::reach(Point::Part);
                 self.progress == len
@@ -168,14 +169,14 @@ impl Sender {
         unsafe { self.base.as_ptr().add(self.slot_at as usize) }
     }
 
-    /// Writes a message of at most [`INLINE_MAX`] bytes into the next slot, which is free.
+    /// Writes a message of at most [`INLINE_MAX`] bytes into the next slot, which is free. The bytes are in a leased buffer,
+    /// which nobody writes.
     #[inline(always)]
-    fn write_short(&mut self, entry: &Entry, local: &LocalMemory<'_>, consumed: u64) {
-        let from = local.address(entry.offset, entry.len).cast_const();
-        debug_assert!(entry.len as usize <= INLINE_MAX);
+    fn write_short(&mut self, from: *const u8, len: u32, imm: Option<u32>, consumed: u64) {
+        debug_assert!(len as usize <= INLINE_MAX);
         // SAFETY: a leased buffer of `len` bytes that nobody writes while it is lent; a slot of our own.
-        unsafe { slot::write_inline(self.slot(), from, entry.len as usize) };
-        self.publish(Body::Inline(entry.len), entry.imm, consumed);
+        unsafe { slot::write_inline(self.slot(), from, len as usize) };
+        self.publish(Body::Inline(len), imm, consumed);
     }
 
     #[inline(always)]
@@ -200,112 +201,5 @@ impl Sender {
             self.slot().add(8).cast::<u64>().write(u64::from(len) << 32 | u64::from(part));
         }
         self.progress += part;
-    }
-
-    /// The peer says with an answer how many descriptors it has taken (low 20 bits). The answer may be older than what its
-    /// counter has said, but no more than a ring is long: each answer is read, in order.
-    #[inline]
-    pub(super) fn on_answer(&mut self, consumed: u32) -> Result<(), Lie> {
-        let more = consumed.wrapping_sub(self.acked as u32) & ACK_MASK;
-        // Older: less than nothing. The ring is far smaller than half the range.
-        if more > ACK_MASK / 2 { Ok(()) } else { self.take_off(more.into()) }
-    }
-
-    /// The peer says the same by its counter, in full: it may be older by any number of answers.
-    #[inline]
-    pub(super) fn on_counter(&mut self, consumed: u64) -> Result<(), Lie> {
-        self.take_off(consumed.saturating_sub(self.acked))
-    }
-
-    /// The peer has taken so many more.
-    #[inline]
-    fn take_off(&mut self, more: u64) -> Result<(), Lie> {
-        if more > self.sent - self.acked {
-            return Err(Lie::Acknowledgement);
-        }
-        self.acked += more;
-        Ok(())
-    }
-
-    /// Descriptors published.
-    #[inline]
-    pub(super) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Descriptors that the peer has taken.
-    #[inline]
-    pub(super) fn acked(&self) -> u64 {
-        self.acked
-    }
-
-    /// Whether something was posted that is not done.
-    #[inline]
-    pub(super) fn is_busy(&self) -> bool {
-        self.completed != self.posted
-    }
-
-    /// Whether something waits for room in the ring.
-    #[inline]
-    pub(super) fn is_waiting(&self) -> bool {
-        self.launched != self.posted
-    }
-
-    /// Whether the oldest send waits for the peer.
-    #[inline]
-    pub(super) fn waits_for_ack(&self) -> bool {
-        self.acked != self.sent
-    }
-
-    /// Reports what is done, as far as `out` has room.
-    #[inline]
-    pub(super) fn complete(&mut self, out: &mut Batch, qp_num: u32) {
-        let mask = self.queue.len() - 1;
-        while self.completed != self.launched {
-            let entry = &self.queue[self.completed as usize & mask];
-            if entry.end > self.acked {
-                return;
-            }
-            if entry.signaled {
-                let outcome = Outcome::Done { bytes: 0, imm: None };
-                if out.push(Completion { wr_id: entry.wr_id, qp_num, outcome }).is_err() {
-                    return;
-                }
-            }
-            self.completed = self.completed.wrapping_add(1);
-        }
-    }
-
-    /// Says that lent buffers may be used again, before they are: what the peer has not taken by then it does not take.
-    #[cold]
-    fn revoke(&mut self) {
-        if self.lends && self.completed != self.launched {
-            // SAFETY: inside our own segment, which outlives this, and aligned; the peer only reads it.
-            let revoked = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(self.geometry.revoked()).cast()) };
-            revoked.store(1, Ordering::Relaxed);
-            // V1, pairs with V2: who has read what a buffer is used for next sees that it was revoked.
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    /// Reports everything posted as flushed, as far as `out` has room: the connection is over.
-    pub(super) fn flush(&mut self, out: &mut Batch, qp_num: u32) {
-        self.revoke();
-        let mask = self.queue.len() - 1;
-        while self.is_busy() {
-            let wr_id = self.queue[self.completed as usize & mask].wr_id;
-            let outcome = Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 };
-            if out.push(Completion { wr_id, qp_num, outcome }).is_err() {
-                return;
-            }
-            self.completed = self.completed.wrapping_add(1);
-        }
-        self.launched = self.posted;
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        self.revoke();
     }
 }

@@ -24,6 +24,16 @@ pub const INLINE_MAX: usize = SLOT_BYTES - 8;
 /// The payload that is in the word's own line.
 pub(super) const FIRST_LINE_MAX: usize = 56;
 
+/// A slot that nothing ever comes to.
+#[repr(align(128))]
+struct Nowhere([AtomicU64; SLOT_BYTES / 8]);
+static NOWHERE: Nowhere = Nowhere([const { AtomicU64::new(0) }; SLOT_BYTES / 8]);
+
+/// Such a slot, to be read: where a connection looks before its peer's memory is known.
+pub(super) fn nowhere() -> *const u8 {
+    NOWHERE.0.as_ptr().cast()
+}
+
 /// Reads the word of a slot (S2).
 ///
 /// # Safety
@@ -105,7 +115,11 @@ pub(super) unsafe fn write_inline(slot: *mut u8, from: *const u8, len: usize) {
     // SAFETY: `FIRST_LINE_MAX..len` and what is before it are in both (caller), and begin at whole words. The first line is
     // all loads, then all stores, as the compiler knows its length.
     unsafe {
-        write_words(slot, from, FIRST_LINE_MAX, len);
+        if len == FIRST_LINE_MAX + 8 {
+            write_word(slot, FIRST_LINE_MAX, load_local(from.add(FIRST_LINE_MAX)));
+        } else if len > FIRST_LINE_MAX {
+            write_words(slot, from, FIRST_LINE_MAX, len);
+        }
         let line: FirstLine = core::array::from_fn(|n| load_local(from.add(8 * n)));
         slot.add(8).cast::<FirstLine>().write(line);
     }
@@ -128,6 +142,16 @@ unsafe fn load_local(from: *const u8) -> u64 {
     unsafe { from.cast::<Unaligned>().read_volatile() }.0
 }
 
+/// Writes the word `offset` bytes behind a slot's first one.
+///
+/// # Safety
+/// As [`load_word`], of a slot of memory that this process writes.
+#[inline(always)]
+unsafe fn write_word(slot: *mut u8, offset: usize, word: u64) {
+    // SAFETY: inside the slot and aligned (caller).
+    unsafe { slot.add(8 + offset).cast::<u64>().write(word) };
+}
+
 /// Copies the bytes `done..end` of a message into its slot.
 ///
 /// # Safety
@@ -136,17 +160,17 @@ unsafe fn load_local(from: *const u8) -> u64 {
 unsafe fn write_words(slot: *mut u8, from: *const u8, mut done: usize, end: usize) {
     while end - done >= 8 {
         // SAFETY: `done + 8 <= end`, inside both (caller).
-        unsafe { slot.add(8 + done).cast::<u64>().write(load_local(from.add(done))) };
+        unsafe { write_word(slot, done, load_local(from.add(done))) };
         done += 8;
     }
-    let mut rest = [0; 8];
-    for (n, byte) in rest.iter_mut().enumerate().take(end - done) {
-        // SAFETY: `done + n < end`.
-        *byte = unsafe { from.add(done + n).read() };
-    }
     if done < end {
+        let mut rest = [0; 8];
+        for (n, byte) in rest.iter_mut().enumerate().take(end - done) {
+            // SAFETY: `done + n < end`.
+            *byte = unsafe { from.add(done + n).read() };
+        }
         // SAFETY: the slot has room for whole words up to its end, and `done < end <= INLINE_MAX`, a multiple of 8.
-        unsafe { slot.add(8 + done).cast::<u64>().write(u64::from_ne_bytes(rest)) };
+        unsafe { write_word(slot, done, u64::from_ne_bytes(rest)) };
     }
 }
 
@@ -154,27 +178,41 @@ unsafe fn write_words(slot: *mut u8, from: *const u8, mut done: usize, end: usiz
 ///
 /// # Safety
 /// `len` is at most [`INLINE_MAX`]; `slot` begins a mapped slot, `to` has `len` writable bytes of this process's own.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn read_inline(slot: *const u8, to: *mut u8, len: usize) {
-    let mut done = 0;
-    if len >= FIRST_LINE_MAX {
-        // As many as the compiler knows, so without a loop.
-        while done < FIRST_LINE_MAX {
-            // SAFETY: `done + 8 <= FIRST_LINE_MAX <= len`, inside both (caller).
-            unsafe { to.add(done).cast::<u64>().write_unaligned(load_word(slot, done)) };
-            done += 8;
+    if len < FIRST_LINE_MAX {
+        // SAFETY: `0..len` is in both (caller).
+        return unsafe { read_words(slot, to, 0, len) };
+    }
+    // SAFETY: as many words as the compiler knows, so without a loop; and what is behind them. All up to `len` is in both.
+    unsafe {
+        for done in (0..FIRST_LINE_MAX).step_by(8) {
+            to.add(done).cast::<u64>().write_unaligned(load_word(slot, done));
+        }
+        if len == FIRST_LINE_MAX + 8 {
+            to.add(FIRST_LINE_MAX).cast::<u64>().write_unaligned(load_word(slot, FIRST_LINE_MAX));
+        } else if len > FIRST_LINE_MAX {
+            read_words(slot, to, FIRST_LINE_MAX, len);
         }
     }
-    while len - done >= 8 {
-        // SAFETY: `done + 8 <= len`, inside both (caller).
+}
+
+/// Copies the bytes `done..end` of a message out of its slot.
+///
+/// # Safety
+/// As [`read_inline`]; `done` is a multiple of 8, at most `end`, and that at most `len`.
+#[inline]
+unsafe fn read_words(slot: *const u8, to: *mut u8, mut done: usize, end: usize) {
+    while end - done >= 8 {
+        // SAFETY: `done + 8 <= end`, inside both (caller).
         unsafe { to.add(done).cast::<u64>().write_unaligned(load_word(slot, done)) };
         done += 8;
     }
-    if done < len {
-        // SAFETY: a whole word is in the slot: `done < len <= INLINE_MAX`, a multiple of 8.
+    if done < end {
+        // SAFETY: a whole word is in the slot: `done < end <= INLINE_MAX`, a multiple of 8.
         let rest = unsafe { load_word(slot, done) }.to_ne_bytes();
-        for (n, byte) in rest.into_iter().enumerate().take(len - done) {
-            // SAFETY: `done + n < len`.
+        for (n, byte) in rest.into_iter().enumerate().take(end - done) {
+            // SAFETY: `done + n < end`.
             unsafe { to.add(done + n).write(byte) };
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct Watch {
 /// One link, with what a look needs.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// The slot of its next descriptor; null until the peer's segment is known.
+    /// The slot of its next descriptor.
     next: *const u8,
     /// Its place in the fabric's table.
     pub(super) place: u16,
@@ -76,8 +76,8 @@ impl Watch {
 
     /// Adds the link in `place`, of which nothing is known yet.
     pub(super) fn add(&mut self, place: u16) {
-        let next = std::ptr::null();
-        self.entries.push(Entry { next, place, idle: 0, phase: false, wide: false, always: false });
+        let next = slot::nowhere();
+        self.entries.push(Entry { next, place, idle: 0, phase: true, wide: false, always: false });
     }
 
     /// Forgets the link in `place`. To be called before its peer's memory goes.
@@ -90,7 +90,7 @@ impl Watch {
     /// Says what to look for at the link in `place`.
     ///
     /// # Safety
-    /// The slot is null, or stays mapped until the link is removed or another slot is said.
+    /// The slot stays mapped until the link is removed or another slot is said.
     pub(super) unsafe fn say(&mut self, place: u16, next: Next) {
         if let Some(at) = self.find(place) {
             self.entries[at].look_for(next);
@@ -104,6 +104,12 @@ impl Watch {
             Part::Hot => self.hot,
             Part::Cold => self.entries.len() - self.hot,
         }
+    }
+
+    /// Whether there is but one link, and it is hot.
+    #[inline]
+    pub(super) fn is_one_hot(&self) -> bool {
+        self.hot == 1 && self.entries.len() == 1
     }
 
     pub(super) fn find(&self, place: u16) -> Option<usize> {
@@ -202,9 +208,6 @@ impl Entry {
 
     #[inline]
     fn has_something(&self) -> bool {
-        if self.next.is_null() {
-            return self.always;
-        }
         // SAFETY: the slot is mapped: who said it keeps that so.
         unsafe {
             if self.wide {

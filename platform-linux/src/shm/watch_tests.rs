@@ -144,6 +144,6 @@ fn a_link_that_ends_is_visited_although_nothing_comes() {
     unsafe { rig.watch.say(1, Next { always: true, ..rig.next(1, true) }) };
     assert_eq!(rig.look(Part::Cold, 64), [1]);
     // SAFETY: there is no slot.
-    unsafe { rig.watch.say(2, Next { slot: std::ptr::null(), always: true, ..rig.next(2, true) }) };
+    unsafe { rig.watch.say(2, Next { slot: slot::nowhere(), always: true, ..rig.next(2, true) }) };
     assert!((0..3).any(|_| rig.look(Part::Cold, 64) == [2]));
 }

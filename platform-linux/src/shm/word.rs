@@ -53,6 +53,13 @@ impl Word {
         (self.0 & HAS_IMM != 0).then_some(self.0 as u32)
     }
 
+    /// The length of a payload behind the word; `None` if it is elsewhere, or for a word that no writer makes.
+    #[inline]
+    pub(super) fn inline(self) -> Option<u32> {
+        let len = (self.0 >> LEN_SHIFT & LEN_MASK) as u32;
+        (self.0 & (RESERVED | LENT | CHUNK) == 0 && len as usize <= INLINE_MAX).then_some(len)
+    }
+
     /// Where the payload is; `None` for a word that no writer makes.
     pub(super) fn body(self) -> Option<Body> {
         let len = (self.0 >> LEN_SHIFT & LEN_MASK) as u32;

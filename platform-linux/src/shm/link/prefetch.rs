@@ -4,7 +4,7 @@
 use core::mem::offset_of;
 
 use super::super::slot;
-use super::{Link, LocalMemory, Receiver};
+use super::Link;
 
 /// The lines of a link that a message touches.
 const HOT_LINES: usize = offset_of!(Link, own).div_ceil(64);
@@ -24,17 +24,16 @@ impl Link {
     pub(in super::super) fn prefetch_work(&self) {
         self.recvs.prefetch();
         if self.answers {
-            let is_wide = self.receiver.as_ref().is_some_and(Receiver::is_wide);
-            self.sender.expect(is_wide);
+            self.sender.expect(self.receiver.is_wide());
             self.sender.prefetch();
         }
     }
 
     /// Asks for the buffer of the next message.
     #[inline]
-    pub(in super::super) fn prefetch_buffer(&self, local: &LocalMemory<'_>) {
+    pub(in super::super) fn prefetch_buffer(&self) {
         if let Some(receive) = self.recvs.first() {
-            slot::prefetch(local.address(receive.offset, receive.room));
+            slot::prefetch(receive.to);
         }
     }
 }
