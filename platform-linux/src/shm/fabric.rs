@@ -28,9 +28,10 @@ pub struct ShmFabric<'m> {
     /// The same whose peer has told it lately by answers, and is asked seldom.
     answered: Vec<u16>,
     answered_cursor: usize,
-    /// The last poll has found something to receive; and polls that did.
+    /// The last poll has found something to receive.
     has_received: bool,
-    busy_polls: u32,
+    /// Polls so far, to do some things in some of them.
+    polls: u32,
     /// Slots that were visited in the last poll: they may owe their peer an acknowledgement, or have had one with what came.
     visited: Vec<u16>,
     local: LocalMemory<'m>,
@@ -63,7 +64,7 @@ impl<'m> ShmFabric<'m> {
             answered: Vec::with_capacity(slots),
             answered_cursor: 0,
             has_received: false,
-            busy_polls: 0,
+            polls: 0,
             visited: Vec::with_capacity(slots),
             local,
             geometry: Geometry::of(config),

@@ -10,9 +10,10 @@ use super::ShmFabric;
 
 /// Links asked in one poll.
 const VISITS_MAX: usize = 16;
-/// While messages come, links that answers tell are asked in one of so many polls: one of them, and one more for each
-/// [`LINKS_PER_VISIT`] that there are, so that all have been asked after some 4,000 polls.
-const BUSY_POLLS: u32 = 16;
+/// Links that answers tell are asked in one of so many polls, so that the others find what comes the sooner.
+const POLLS: u32 = 16;
+/// While messages come, it is one of them, and one more for each so many that there are: all have been asked after some
+/// 4,000 polls.
 const LINKS_PER_VISIT: usize = 256;
 
 impl ShmFabric<'_> {
@@ -22,13 +23,10 @@ impl ShmFabric<'_> {
         if !self.sending.is_empty() {
             self.ask_sending(out);
         }
-        if !self.has_received {
-            self.ask_answered(VISITS_MAX, out);
-            return;
-        }
-        self.busy_polls = self.busy_polls.wrapping_add(1);
-        if self.busy_polls.is_multiple_of(BUSY_POLLS) {
-            self.ask_answered(1 + self.answered.len() / LINKS_PER_VISIT, out);
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(POLLS) && !self.answered.is_empty() {
+            let visits = if self.has_received { 1 + self.answered.len() / LINKS_PER_VISIT } else { VISITS_MAX };
+            self.ask_answered(visits, out);
         }
     }
 
