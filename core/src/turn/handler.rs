@@ -12,8 +12,8 @@ use crate::id::{ConnId, ListenerId};
 /// A callback gets a [`Cx`] to answer with. It only notes down what is wanted; everything goes out at the end of the
 /// turn, so a callback is never entered from within a callback.
 ///
-/// A callback that panics takes with it what it was handed, a buffer of the receive pool: a program that catches the panic
-/// should end the engine, not go on with it.
+/// A callback that panics takes with it what it was handed, and what else had come with that: a program may catch the panic,
+/// but the engine makes no further turn ([`Engine::turn`](super::Engine::turn) panics).
 ///
 /// Neither the message nor the [`Cx`] can be kept beyond the callback: the buffer is the device's again after it.
 ///

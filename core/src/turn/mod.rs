@@ -34,6 +34,8 @@ pub use handler::{Answer, Handler, Request, Verdict};
 pub use memory::{Memory, Needs, PoolMemory, SetupError};
 pub use one_sided::{Done, OneSidedError, OneSidedFailure, OneSidedMemory};
 
+use core::mem;
+
 use crate::config::Config;
 use crate::fabric::{Batch, BufferMap, Control, Fabric};
 use crate::pool::Pool;
@@ -69,6 +71,27 @@ pub struct Engine<'m, C: Control> {
     releases: u16,
 }
 
+/// A turn under way. Dropped only when a callback panics: forgotten otherwise, which costs nothing.
+struct Unfinished<'e, 'm, C: Control>(&'e mut Engine<'m, C>);
+
+impl<C: Control> Drop for Unfinished<'_, '_, C> {
+    /// No time comes after this one, so no turn does.
+    fn drop(&mut self) {
+        self.0.core.now = Instant::NEVER;
+    }
+}
+
+/// Why there is no turn after the one at `before`.
+#[cold]
+fn refuse(before: Instant) -> ! {
+    match before {
+        Instant::NEVER => {
+            panic!("a callback panicked in an earlier turn: what it had at hand is lost, and no turn follows")
+        }
+        _ => panic!("time went backwards between two turns"),
+    }
+}
+
 impl<'m, C: Control> Engine<'m, C> {
     /// An engine without connections.
     ///
@@ -84,10 +107,20 @@ impl<'m, C: Control> Engine<'m, C> {
     /// One turn. Returns whether there was anything to do. Never blocks.
     ///
     /// # Panics
-    /// When `now` is earlier than in the turn before.
+    /// When `now` is earlier than in the turn before. After a turn in which a callback panicked: what it was shown, and the
+    /// rest of its batch, are lost, so that turn was the last.
     #[inline]
     pub fn turn<H: Handler>(&mut self, now: Instant, handler: &mut H) -> bool {
         self.stamp(now);
+        let turn = Unfinished(self);
+        let worked = turn.0.steps(handler);
+        mem::forget(turn);
+        worked
+    }
+
+    /// The steps of a turn.
+    #[inline(always)]
+    fn steps<H: Handler>(&mut self, handler: &mut H) -> bool {
         let mut batch = Batch::new();
         self.fabric.poll_recv(&mut batch);
         if !batch.is_empty() {
@@ -154,7 +187,9 @@ impl<'m, C: Control> Engine<'m, C> {
     #[inline]
     fn stamp(&mut self, now: Instant) {
         let core = &mut self.core;
-        assert!(now >= core.now, "time went backwards between two turns");
+        if now < core.now {
+            refuse(core.now);
+        }
         if self.worked {
             // Not earlier: the plain difference is enough.
             core.stats.turned(core.now, Nanos::new(now.as_nanos() - core.now.as_nanos()));
