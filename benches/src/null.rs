@@ -176,6 +176,10 @@ impl Control for NullControl {
         if self.waiting.is_none() { None } else { self.next_event() }
     }
 
+    fn endpoints(&self) -> u32 {
+        0
+    }
+
     fn perform(&mut self, fabric: &mut NullFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
         match action {
             Action::Accept(_) => self.waiting = Some((Target::Conn(conn), CmEventKind::Established)),

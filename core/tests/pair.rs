@@ -3,7 +3,9 @@
 
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::CloseReason;
+use spinwire_core::id::EndpointId;
 use spinwire_core::sim::{App, Book, Faults, MS, Plan, Space, Style, World, config, pair, spaces};
+use spinwire_core::turn::ConnectError;
 
 #[test]
 fn answers_in_place_and_by_copy_at_every_depth() {
@@ -167,4 +169,17 @@ fn credit_updates_keep_to_their_slots() {
         assert!(world.nodes[1].engine.stats().credit_messages > 20);
         world.end();
     }
+}
+
+#[test]
+fn an_endpoint_that_is_not_there_is_told_at_once() {
+    let mut spaces = spaces(4, 1);
+    let mut world = pair(&mut spaces, 1, Plan::SILENT, Plan::SILENT);
+    let error = world.with(0, |cx, _| cx.connect(EndpointId(3))).unwrap_err();
+    assert_eq!(error, ConnectError::NoEndpoint { asked: 3, endpoints: 3 });
+    assert_eq!(error.to_string(), "there is no endpoint 3: 3 are known, numbered from 0");
+    assert_eq!(world.nodes[0].engine.live(), 0);
+    world.connect(0, 1);
+    let full = world.with(0, |cx, _| cx.connect(EndpointId(1))).unwrap_err();
+    assert_eq!(full, ConnectError::TableFull { live: 1, capacity: 1 });
 }

@@ -93,6 +93,9 @@ pub trait Control {
     /// [`Action::DestroyId`] are performed nevertheless and must cope with what was never made.
     fn perform(&mut self, fabric: &mut Self::Fabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError>;
 
+    /// How many endpoints there are to connect to, numbered from 0.
+    fn endpoints(&self) -> u32;
+
     /// Refuses a connection request that was never given a connection, with up to
     /// [`CONNECT_PRIVATE_DATA_MAX`](crate::config::CONNECT_PRIVATE_DATA_MAX) bytes for the far side. The request is gone afterwards.
     fn reject(&mut self, request: RequestId, private_data: &[u8]);

@@ -55,6 +55,11 @@ impl Control for SimControl {
         Some(event)
     }
 
+    /// One for each host, and one that leads nowhere.
+    fn endpoints(&self) -> u32 {
+        self.net.wire().hosts.len() as u32 + 1
+    }
+
     fn perform(&mut self, _: &mut SimFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
         let wire = &mut *self.net.wire();
         if let Action::ResolveAddr(_) | Action::Adopt(_) = action {

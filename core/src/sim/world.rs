@@ -96,6 +96,8 @@ impl<'m, H: Handler> World<'m, H> {
             }
             nodes.push(Node { engine, app: app(node, &net), alive: true, away_until: 0, worked: true });
         }
+        // Each knows all of them, also those that came after it.
+        nodes.iter_mut().for_each(|node| node.engine.with(|_| ()));
         Self { net, nodes, now: 0, still: 0, serial: 0, stall: None, steps_left: u64::MAX, check: |_, _| () }
     }
 

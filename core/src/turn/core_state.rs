@@ -26,6 +26,8 @@ pub(super) struct Core<'m> {
     pub(super) stats: Stats,
     /// The stamp of this turn.
     pub(super) now: Instant,
+    /// How many the control side knows.
+    pub(super) endpoints: u32,
     pub(super) timers: Wheel<'m>,
     pub(super) one_sided: OneSidedMemory<'m>,
     /// Receives that are just being posted.
@@ -50,6 +52,7 @@ impl<'m> Core<'m> {
             dirty: Dirty::new(dirty),
             stats: Stats::default(),
             now: Instant::ZERO,
+            endpoints: 0,
             timers: Wheel::new(timers, Instant::ZERO),
             one_sided: OneSidedMemory::default(),
             chain: [const { RecvWr::EMPTY }; BATCH_MAX],
@@ -82,7 +85,7 @@ impl<'m> Core<'m> {
         let id = self
             .conns
             .insert(Conn::new(origin, peer))
-            .map_err(|_| ConnectError { live: self.conns.live(), capacity: self.conns.capacity() })?;
+            .map_err(|_| ConnectError::TableFull { live: self.conns.live(), capacity: self.conns.capacity() })?;
         if let Some(conn) = self.conns.get_mut(id) {
             conn.begin_attempt(id);
             let slots = self.sizing.send_slots;

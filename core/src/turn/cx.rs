@@ -58,12 +58,23 @@ pub enum SendError {
 
 /// No connection could be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("table full, {live} of {capacity}")]
-pub struct ConnectError {
-    /// Connections there are.
-    pub live: u32,
-    /// Connections there can be.
-    pub capacity: u32,
+pub enum ConnectError {
+    /// Every slot has a connection.
+    #[error("table full, {live} of {capacity}")]
+    TableFull {
+        /// Connections there are.
+        live: u32,
+        /// Connections there can be.
+        capacity: u32,
+    },
+    /// The platform knows no such endpoint.
+    #[error("there is no endpoint {asked}: {endpoints} are known, numbered from 0")]
+    NoEndpoint {
+        /// The number asked for.
+        asked: u32,
+        /// How many there are; none where an engine only listens.
+        endpoints: u32,
+    },
 }
 
 impl Cx<'_, '_> {
@@ -72,12 +83,17 @@ impl Cx<'_, '_> {
         self.core.now
     }
 
-    /// Begins a connection to an endpoint that the platform knows; a client of `spinwire-linux` has one, `EndpointId(0)`. [`Handler::on_open`](super::Handler::on_open) or
-    /// [`Handler::on_close`](super::Handler::on_close) tells what became of it.
+    /// Begins a connection to an endpoint that the platform knows; a client of `spinwire-linux` has one, `EndpointId(0)`.
+    /// [`Handler::on_open`](super::Handler::on_open) or [`Handler::on_close`](super::Handler::on_close) tells what became
+    /// of it.
     ///
     /// # Errors
-    /// The table is full.
+    /// The table is full, or there is no such endpoint; nothing was begun.
     pub fn connect(&mut self, endpoint: EndpointId) -> Result<ConnId, ConnectError> {
+        let (EndpointId(asked), endpoints) = (endpoint, self.core.endpoints);
+        if asked >= endpoints {
+            return Err(ConnectError::NoEndpoint { asked, endpoints });
+        }
         self.core.begin(Origin::Endpoint(endpoint), None)
     }
 

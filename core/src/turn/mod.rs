@@ -98,7 +98,8 @@ impl<'m, C: Control> Engine<'m, C> {
     /// # Errors
     /// A configured value is out of range, or some memory is too short; says which.
     pub fn new(config: Config, memory: Memory<'m>, control: C, mut fabric: C::Fabric) -> Result<Self, SetupError> {
-        let (core, recv_pool) = Core::new(config, memory)?;
+        let (mut core, recv_pool) = Core::new(config, memory)?;
+        core.endpoints = control.endpoints();
         let (recv, send) = (recv_pool.layout(), core.send_pool.layout());
         fabric.prepare(&BufferMap { recv, send, inline_bytes_max: core.config.inline_bytes_max });
         Ok(Self { fabric, core, recv_pool, control, worked: false, behind: false, releases: 0 })
@@ -145,6 +146,7 @@ impl<'m, C: Control> Engine<'m, C> {
     /// Lets a handler act outside a turn: to begin connections before the first, or to close them at the end. What it
     /// notes down goes out with the next turn.
     pub fn with<R>(&mut self, act: impl FnOnce(&mut Cx<'_, 'm>) -> R) -> R {
+        self.core.endpoints = self.control.endpoints();
         act(&mut Cx::new(&mut self.core))
     }
 
@@ -173,7 +175,8 @@ impl<'m, C: Control> Engine<'m, C> {
         (&self.recv_pool, &self.core.send_pool)
     }
 
-    /// The connection side, to look at or to add listeners and endpoints.
+    /// The connection side, to look at or to add listeners and endpoints. What is added counts from the next
+    /// [`Engine::with`] on.
     pub fn control(&mut self) -> &mut C {
         &mut self.control
     }

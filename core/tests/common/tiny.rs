@@ -150,6 +150,10 @@ impl Control for TinyControl {
         Some(CmEvent { target: Target::Conn(self.conn?), kind, status: 0, private_data, peer: None })
     }
 
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
     fn perform(&mut self, fabric: &mut TinyFabric, conn: ConnId, action: Action<'_>) -> Result<(), ActionError> {
         match action {
             Action::ResolveAddr(_) => {

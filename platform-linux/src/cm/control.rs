@@ -352,6 +352,10 @@ impl<'m> Control for VerbsControl<'m> {
         self.try_perform(fabric, conn, action).map_err(|CallError { call, errno }| ActionError { call, errno: errno.0 })
     }
 
+    fn endpoints(&self) -> u32 {
+        u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)
+    }
+
     fn reject(&mut self, request: RequestId, private_data: &[u8]) {
         let Some(mut id) = self.requests.get_mut(request.0 as usize).and_then(Option::take) else {
             return;

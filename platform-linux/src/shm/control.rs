@@ -343,6 +343,10 @@ impl<'m> Control for ShmControl<'m> {
         self.try_perform(fabric, conn, action).map_err(|CallError { call, errno }| ActionError { call, errno: errno.0 })
     }
 
+    fn endpoints(&self) -> u32 {
+        u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)
+    }
+
     fn reject(&mut self, request: RequestId, data: &[u8]) {
         if let Some(incoming) = self.take_incoming(request.0) {
             self.refuse(&incoming.socket, REFUSED_BY_PROGRAM, private_data(data));
