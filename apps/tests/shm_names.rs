@@ -137,6 +137,21 @@ fn a_server_out_of_open_files_serves_those_it_has_and_goes_on() {
     assert!(lines < 8, "{lines} lines in some seconds:\n{}", ended.output);
 }
 
+#[test]
+fn descriptors_that_there_was_no_room_for_are_told_with_the_way_to_make_room() {
+    let mut server = Fabric::Shm.server("");
+    let pid = server.process.pid();
+    // A limit that leaves room for one more, which is the client's socket: what it passes finds none.
+    let is_open = |fd: &u32| std::path::Path::new(&format!("/proc/{pid}/fd/{fd}")).exists();
+    let room = (0..).filter(|fd| !is_open(fd)).nth(1).unwrap();
+    let limited = Command::new("prlimit").args([format!("--pid={pid}"), format!("--nofile={room}:{room}")]).status();
+    assert!(limited.unwrap().success());
+    Fabric::Shm.ping(&server.url, "--count 1").0.expect_code(1).expect("raise the server's `ulimit -n`");
+    let told = server.process.wait_for("descriptors that came with it are lost, for want of room", PATIENCE);
+    assert!(told.contains(&format!("the limit of open files is {room}, raise it with `ulimit -n`")), "{told}");
+    server.stop();
+}
+
 /// Another user, if this one may become it and it can run the command.
 fn other_user() -> Option<u32> {
     const NOBODY: u32 = 65_534;

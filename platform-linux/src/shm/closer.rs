@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use super::memory::AttachError;
+use super::socket::FDS_MAX;
 use super::unmap;
 use crate::sys::os::{CallError, Errno};
 
@@ -107,13 +108,23 @@ impl Closer {
         }
     }
 
-    /// Those of `fds` that are memfds, whose close does not wait, if all are; the others are closed elsewhere.
+    /// Has all of `fds` closed, some time.
+    pub(super) fn close_all(&self, fds: Vec<OwnedFd>, whose: Whose) {
+        fds.into_iter().for_each(|fd| self.close(fd, whose));
+    }
+
+    /// Gives `fds` back if they are no more than a packet of the handshake carries, and all are memfds, whose close does not
+    /// wait; else all are closed elsewhere.
     pub(super) fn memfds(&self, fds: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, AttachError> {
+        if fds.len() > FDS_MAX {
+            self.close_all(fds, Whose::Peers);
+            return Err(AttachError::Unfit("comes with more descriptors than any packet of the handshake"));
+        }
         // SAFETY: a call on our own descriptor that touches no memory, and asks no file system: before fstat, which does.
         if fds.iter().all(|fd| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) } >= 0) {
             return Ok(fds);
         }
-        fds.into_iter().for_each(|fd| self.close(fd, Whose::Peers));
+        self.close_all(fds, Whose::Peers);
         Err(AttachError::Unfit("is no memfd"))
     }
 }

@@ -20,7 +20,7 @@ use super::memory::OwnMemory;
 use super::name::Name;
 use super::options::ShmControlOptions;
 use super::pulse::Pulse;
-use super::socket::Socket;
+use super::socket::{FDS_MAX, Socket};
 use super::tests::{config, conn};
 use super::wire::{Packet, Terms};
 use crate::mem::{Arena, ArenaConfig};
@@ -99,6 +99,24 @@ fn all_that_one_packet_can_carry_is_closed_elsewhere() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     server.control.closer.settle();
     assert!(begun.elapsed() > Duration::from_secs(2), "it did linger: {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_client_with_more_descriptors_than_the_handshake_has_is_told_from_others() {
+    let mut server = Server::new("more");
+    let geometry = Geometry::of(&config(200));
+    let request = Packet::Request(Terms { geometry, arena_bytes: 0 }, PrivateData::new()).encode();
+    let memory = OwnMemory::new(geometry.bytes(), false).unwrap().take_fd().unwrap();
+    let pulse = Pulse::new().unwrap();
+    for (fds, why) in [(3, "malformed"), (FDS_MAX + 1, "more descriptors"), (253, "more descriptors")] {
+        let client = server.client();
+        let mut sent = vec![pulse.fd().as_raw_fd(); fds];
+        sent[0] = memory.as_raw_fd();
+        client.send_any(&request, &sent).unwrap();
+        assert!(server.turn().is_none(), "{fds} descriptors");
+        let dropped = server.control.last_dropped().expect("it is told").to_string();
+        assert!(dropped.contains(why), "{fds} descriptors: {dropped}");
+    }
 }
 
 #[test]

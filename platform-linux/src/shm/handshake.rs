@@ -28,6 +28,12 @@ pub(super) enum Read {
     End,
 }
 
+/// A packet came with more descriptors than this process may have open. The kernel closes what it has no room for.
+const CUT: CallError = CallError {
+    call: "recvmsg (descriptors that came with it are lost, for want of room)",
+    errno: Errno(libc::EMFILE),
+};
+
 /// "No resources available": IBTA volume 1, 12.6.7.2.
 pub(super) const NO_RESOURCES: i32 = 3;
 
@@ -172,8 +178,8 @@ pub(super) fn read(
         Received::Nothing => return Ok(Read::Nothing),
         Received::End => return Ok(Read::End),
         Received::Cut(fds) => {
-            fds.into_iter().for_each(|fd| closer.close(fd, Whose::Peers));
-            return Err(CallError { call: "recvmsg(SCM_RIGHTS)", errno: Errno(libc::EMFILE) });
+            closer.close_all(fds, Whose::Peers);
+            return Err(CUT);
         }
         Received::Packet(len, fds) => (len, fds),
     };
@@ -186,15 +192,20 @@ pub(super) fn read(
     let Terms { geometry, arena_bytes } = match &packet {
         Ok(Packet::Request(terms, _) | Packet::Accept(terms, _)) => *terms,
         Ok(Packet::Exposed(table)) => return Ok(exposed::attach(table, fds).map_or_else(Read::Unfit, Read::Regions)),
-        _ => return Ok(Read::Packet(packet, None)),
+        // Whatever came along is not what it should come with.
+        _ => {
+            closer.close_all(fds, Whose::Peers);
+            return Ok(Read::Packet(packet, None));
+        }
     };
+    let lends = arena_bytes > 0 && lender.is_some();
+    if fds.len() != if lends { 3 } else { 2 } || (arena_bytes > 0 && !lends) {
+        closer.close_all(fds, Whose::Peers);
+        return Ok(Read::Packet(packet, None));
+    }
     let mut fds = fds.into_iter();
     let (Some(segment), Some(pulse)) = (fds.next(), fds.next()) else { return Ok(Read::Packet(packet, None)) };
-    let lent = match (fds.next(), fds.next(), arena_bytes, lender) {
-        (None, None, 0, _) => None,
-        (Some(fd), None, 1.., Some(lender)) => Some((fd, lender)),
-        _ => return Ok(Read::Packet(packet, None)),
-    };
+    let lent = fds.next().zip(lender);
     let map = || -> Result<(Offer, PeerPulse), AttachError> {
         let memory = PeerMemory::map(segment, geometry.bytes())?;
         let arena = lent.map(|(fd, lender)| arenas.map(fd, arena_bytes, lender)).transpose()?;
