@@ -76,8 +76,9 @@ fn long_messages_come_back_whichever_side_lends_its_buffers() {
         let server =
             Fabric::Shm.server(&format!("--message-max 1m --depth 4 --connections-max 2 --pages thp,4k {serve}"));
         for size in ["121", "4097", "65537", "1m"] {
-            let arguments =
-                format!("--size {size} --depth 4 --connections 2 --count 200 --verify --pages thp,4k {ping}");
+            let arguments = format!(
+                "--size {size} --depth 4 --connections 2 --count 200 --verify --timeout 60s --pages thp,4k {ping}"
+            );
             let (ended, report) = Fabric::Shm.ping(&server.url, &arguments);
             ended.expect_code(0);
             expect_all(&report, 200);
