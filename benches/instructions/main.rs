@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     Case { name: "turn-echo-batch-32", bound: Limit(144), operations: 32, run: turn::echo_batch },
     Case { name: "ring-pair", bound: Limit(25), operations: 1, run: ring::pair },
     Case { name: "ring-batch-32", bound: Limit(5), operations: 32, run: ring::batch },
-    Case { name: "ring-lanes-2", bound: Limit(70), operations: 2, run: ring::lanes },
+    Case { name: "ring-lanes-2", bound: Limit(62), operations: 2, run: ring::lanes },
     Case { name: "table-hit", bound: Limit(10), operations: 1, run: table::hit },
     Case { name: "pool-take-release", bound: Limit(12), operations: 1, run: pool::take_release },
     Case { name: "pool-bulk-32", bound: Limit(4), operations: 32, run: pool::bulk },

@@ -31,7 +31,7 @@ pub struct Consumer<M: Memory> {
     given_back: u64,
     /// The next item number that takes more than the least: the next multiple of a step, which is no further than slots
     /// are fetched ahead, or given back. Always past `head`.
-    check: u64,
+    pub(super) check: u64,
     /// The lap of the items before `check`. (A lap is a multiple of a step.)
     pub(super) lap: M::Lap,
     /// A step, less one: both are powers of two.

@@ -21,18 +21,19 @@ impl<M: Memory> Consumer<M> {
             drain.for_each(take);
             return count;
         }
-        let mut count = 0;
-        // After a fault nothing is there any more, whatever the peer says.
-        while count < max && self.fault().is_none() {
+        // Finding nothing gives slots back, and tells whether the producer did something wrong.
+        if max == 0 || self.ready_for(1) == 0 {
+            return 0;
+        }
+        // SAFETY: it is ready.
+        take(unsafe { self.take_next() });
+        let mut count = 1;
+        while count < max {
             // SAFETY: `head` is the next one, and moves on; it is before `check`, so `lap` is right.
             let Some(item) = (unsafe { self.memory.take_if_there(self.lap, self.head) }) else { break };
             self.popped(1);
             count += 1;
             take(item);
-        }
-        if count == 0 {
-            // Gives slots back, and finds out whether the producer did something wrong.
-            self.ready_for(1);
         }
         count
     }

@@ -30,7 +30,7 @@ use super::{Consumer, Memory, PopError};
 /// ```
 pub struct Lanes<M: Memory, const N: usize> {
     places: [Option<Consumer<M>>; N],
-    /// The lane whose turn it is.
+    /// The lane whose turn it is in `pop`.
     turn: usize,
 }
 
@@ -98,8 +98,8 @@ impl<M: Memory, const N: usize> Lanes<M, N> {
         Err(if open { PopError::Empty } else { PopError::Closed })
     }
 
-    /// Visits each lane once, beginning with the lane whose turn it is, and hands up to `burst` items of it to `take`,
-    /// with the number of the lane. Returns how many items there were; ask [`open`](Self::open) whether more can come.
+    /// Visits each lane once, in order, and hands up to `burst` items of it to `take`, with the number of the lane. Returns how
+    /// many items there were; ask [`open`](Self::open) whether more can come.
     ///
     /// Bounded by `burst` times `N`. A lane with less to say delays the others less.
     ///
@@ -109,14 +109,13 @@ impl<M: Memory, const N: usize> Lanes<M, N> {
     #[inline]
     pub fn poll(&mut self, burst: usize, mut take: impl FnMut(usize, M::Item)) -> Result<usize, LaneFault<M::Fault>> {
         let mut taken = 0;
-        for _ in 0..N {
-            let lane = self.next();
-            let Some(consumer) = &mut self.places[lane] else { continue };
+        for (lane, place) in self.places.iter_mut().enumerate() {
+            let Some(consumer) = place else { continue };
             let count = consumer.take_up_to(burst, |item| take(lane, item));
             taken += count;
             if count == 0 && consumer.is_closed() {
                 let fault = consumer.fault();
-                self.places[lane] = None;
+                *place = None;
                 if let Some(fault) = fault {
                     return Err(LaneFault { lane, fault });
                 }
