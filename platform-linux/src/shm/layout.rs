@@ -2,15 +2,22 @@
 //! shared memory.
 //!
 //! ```text
-//!      0 | 32 pairs of cache lines, of which one is used: `first` says which                             |
-//!        |   consumed (8 bytes): descriptors of the peer's that its maker has taken                      |
-//!        |   at 64, revoked (8 bytes): not 0 once buffers are used again that a descriptor here speaks of |
-//!  4,096 | slot 0 | slot 1 | ... | slot n-1 |    128 bytes each: a descriptor and up to 120 bytes of payload
-//!        | chunk 0 | chunk 1 | ... | chunk n-1 |  the payload of slot i, where it is longer and not lent
+//!  a ring of up to 16 slots: one page, in which it begins at place `first`; what is beyond the page goes on at its start
+//!      0 | ... | slot 0 | slot 1 | ... | slot n-1 | head | ...                  32 places of 128 bytes
+//!  4,096 | chunk 0 | chunk 1 | ... | chunk n-1 |    the payload of slot i, where it is longer and not lent
+//!
+//!  a longer one
+//!        | ... slot n-1 | slot 0 | slot 1 | ...     n places, slot 0 in place `first`
+//!        | ... | head | ...                         a page of 32 places, of which `first` says which
+//!        | chunk 0 | chunk 1 | ... | chunk n-1 |
+//!
+//!  slot | a descriptor and up to 120 bytes of payload
+//!  head | consumed (8 bytes): descriptors of the peer's that its maker has taken
+//!       | at 64, revoked (8 bytes): not 0 once buffers are used again that a descriptor here speaks of
 //! ```
 //!
-//! The ring begins at slot `first`, another one for each connection. Segments begin on pages, and without this the lines
-//! that are looked at of a thousand connections would all be in the same set of the cache, and push each other out.
+//! `first` is another one for each connection. Segments begin on pages, and without this the lines that are looked at of a
+//! thousand connections would all be in the same sets of the cache, and push each other out.
 
 use spinwire_core::config::Config;
 
@@ -36,16 +43,17 @@ impl Geometry {
         Self { slots, chunk_bytes, first: 0 }
     }
 
-    /// The same, beginning at slot `first` or where that is in a shorter ring.
+    /// The same, with slot 0 in place `first`, or where that is among fewer places.
     pub(super) fn beginning_at(self, first: u32) -> Self {
-        Self { first: first & (self.slots - 1), ..self }
+        Self { first: first & (self.places() - 1), ..self }
     }
 
     /// Takes a peer's numbers; `None` when they are out of range.
     pub(super) fn checked(slots: u32, chunk_bytes: u32, first: u32) -> Option<Self> {
         let slots_fit = slots.is_power_of_two() && (SLOTS_MIN..=SLOTS_MAX).contains(&slots);
         let chunk_fits = chunk_bytes.is_multiple_of(64) && chunk_bytes <= CHUNK_MAX;
-        (slots_fit && chunk_fits && first < slots).then_some(Self { slots, chunk_bytes, first })
+        let geometry = Self { slots, chunk_bytes, first };
+        (slots_fit && chunk_fits && first < geometry.places()).then_some(geometry)
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -57,15 +65,31 @@ impl Geometry {
         self.chunk_bytes
     }
 
-    /// The slot that the ring begins at.
+    /// The place of slot 0.
     pub(super) fn first(&self) -> u32 {
         self.first
+    }
+
+    /// Places that the ring may lie in.
+    #[inline]
+    fn places(&self) -> u32 {
+        self.slots.max(PAGE_PLACES)
+    }
+
+    /// Whether the head lies behind the ring in the same page.
+    #[inline]
+    fn is_one_page(&self) -> bool {
+        self.slots < PAGE_PLACES
     }
 
     /// Where `consumed` is.
     #[inline]
     pub(super) fn consumed(&self) -> usize {
-        (self.first % HEADS) as usize * SLOT_BYTES
+        let place = match self.is_one_page() {
+            true => (self.first + self.slots) % PAGE_PLACES,
+            false => self.slots + self.first % PAGE_PLACES,
+        };
+        place as usize * SLOT_BYTES
     }
 
     /// Where `revoked` is.
@@ -73,22 +97,22 @@ impl Geometry {
         self.consumed() + SLOT_BYTES / 2
     }
 
-    #[inline]
-    fn place(&self, index: u32) -> usize {
-        (self.first.wrapping_add(index) & (self.slots - 1)) as usize
-    }
-
     /// Where slot `index` (free-running) begins.
     #[inline]
     pub(super) fn slot(&self, index: u32) -> usize {
-        SLOTS_AT + self.place(index) * SLOT_BYTES
+        let place = (self.first + (index & (self.slots - 1))) & (self.places() - 1);
+        place as usize * SLOT_BYTES
     }
 
     /// Where the chunk of slot `index` begins. There must be chunks.
     #[inline]
     pub(super) fn chunk(&self, index: u32) -> usize {
-        let first = SLOTS_AT + self.slots as usize * SLOT_BYTES;
-        first + self.place(index) * stride(self.chunk_bytes as usize)
+        self.chunks_at() + (index & (self.slots - 1)) as usize * stride(self.chunk_bytes as usize)
+    }
+
+    fn chunks_at(&self) -> usize {
+        let head_places = if self.is_one_page() { 0 } else { PAGE_PLACES };
+        (self.places() + head_places) as usize * SLOT_BYTES
     }
 
     /// The phase bit of slot `index`: turns with each round, and is 1 in the first, for memory begins as zeroes.
@@ -100,16 +124,17 @@ impl Geometry {
     /// The length of the segment.
     pub(super) fn bytes(&self) -> usize {
         let chunks = if self.chunk_bytes == 0 { 0 } else { self.slots as usize * stride(self.chunk_bytes as usize) };
-        SLOTS_AT + self.slots as usize * SLOT_BYTES + chunks
+        self.chunks_at() + chunks
     }
 }
 
-/// Places for `consumed` and `revoked`: a page of them.
-const HEADS: u32 = 32;
-const SLOTS_AT: usize = HEADS as usize * SLOT_BYTES;
+/// Places of a slot's length in a page.
+const PAGE_PLACES: u32 = 32;
 /// Credit updates and a goodbye that may lie beside a whole window of messages.
 const CONTROL_SLOTS: u32 = 2;
-const SLOTS_MIN: u32 = 8;
+/// Enough for a depth of 1. Each slot is written in turn: of a thousand connections, every further one is lines that push
+/// others out of the caches.
+const SLOTS_MIN: u32 = 4;
 /// A deeper window goes through the ring in more than one go. Acknowledgements have 20 bits; this is far below.
 const SLOTS_MAX: u32 = 1_024;
 /// Longer messages travel in several chunks: the peer copies one while the next is written, and one turn is never held
@@ -117,6 +142,7 @@ const SLOTS_MAX: u32 = 1_024;
 const CHUNK_MAX: u32 = 16 << 10;
 
 const _: () = assert!(SLOTS_MAX < super::word::ACK_MASK / 2);
+const _: () = assert!(SLOTS_MIN > CONTROL_SLOTS);
 
 #[cfg(test)]
 mod tests {
@@ -129,15 +155,17 @@ mod tests {
 
     #[test]
     fn what_one_side_makes_the_other_accepts_and_nothing_overlaps() {
-        for (depth, bytes) in [(1, 1), (1, 120), (1, 121), (32, 4096), (4096, 8 << 20)] {
+        for (depth, bytes) in [(1, 1), (1, 120), (1, 121), (3, 64), (12, 64), (20, 64), (32, 4096), (4096, 8 << 20)] {
             for first in [0, 1, 7, 31, 32, 1_023, u32::MAX] {
                 let geometry = Geometry::of(&config(depth, bytes)).beginning_at(first);
                 let (slots, chunk, first) = (geometry.slots(), geometry.chunk_bytes(), geometry.first());
                 assert_eq!(Geometry::checked(slots, chunk, first), Some(geometry));
                 let mut places: Vec<usize> = (0..slots).map(|index| geometry.slot(index)).collect();
+                assert_eq!(geometry.consumed() + SLOT_BYTES / 2, geometry.revoked());
+                places.push(geometry.consumed());
                 places.sort_unstable();
-                assert!(geometry.revoked() + 8 <= places[0] && geometry.consumed() + 64 == geometry.revoked());
-                assert!(places.windows(2).all(|pair| pair[0] + SLOT_BYTES == pair[1]));
+                assert!(places.windows(2).all(|pair| pair[0] + SLOT_BYTES <= pair[1]), "{geometry:?}");
+                assert!(places.iter().all(|place| place.is_multiple_of(SLOT_BYTES)));
                 let end = places[places.len() - 1] + SLOT_BYTES;
                 assert!(end <= geometry.bytes());
                 for index in (0..slots).filter(|_| chunk > 0) {
@@ -151,9 +179,17 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        for (slots, chunk) in [(0, 64), (4, 64), (9, 64), (2_048, 64), (64, 63), (64, 32 << 10), (u32::MAX, u32::MAX)] {
+        for (slots, chunk) in [(0, 64), (2, 64), (9, 64), (2_048, 64), (64, 63), (64, 32 << 10), (u32::MAX, u32::MAX)] {
             assert_eq!(Geometry::checked(slots, chunk, 0), None, "{slots} {chunk}");
         }
         assert_eq!(Geometry::checked(64, 64, 64), None);
+        assert_eq!(Geometry::checked(4, 64, 32), None);
+    }
+
+    #[test]
+    fn a_short_ring_and_its_head_are_in_one_page() {
+        for depth in 1..=14 {
+            assert_eq!(Geometry::of(&config(depth, 64)).bytes(), 4_096, "depth {depth}");
+        }
     }
 }

@@ -185,8 +185,8 @@ const ARENA_BYTES: usize = 8_192;
 
 /// A packet: of ours, of ours with a byte changed, or any; with any descriptors.
 fn send(input: &mut Input<'_>, socket: &Socket) {
-    let slots = 8 << (input.byte() % 2);
-    let geometry = Geometry::checked(slots, u32::from(input.byte() % 3) * 64, u32::from(input.byte()) % slots);
+    let slots = 4 << (input.byte() % 4);
+    let geometry = Geometry::checked(slots, u32::from(input.byte() % 3) * 64, u32::from(input.byte()) % slots.max(32));
     let geometry = geometry.expect("numbers within their ranges");
     let lent = input.byte();
     let arena_bytes = [0, ARENA_BYTES as u64, input.peek(), u64::MAX][usize::from(lent % 4)];

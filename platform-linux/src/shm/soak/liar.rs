@@ -54,9 +54,9 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(mut random: Random) -> Option<Self> {
-        let slots = 8 << random.below(6);
+        let slots = 4 << random.below(7);
         let chunk = [0, 64, 4_096, 16_384][random.below(4) as usize];
-        let geometry = Geometry::checked(slots, chunk, random.below(slots.into()) as u32)?;
+        let geometry = Geometry::checked(slots, chunk, random.below(u64::from(slots).max(32)) as u32)?;
         let mut own = OwnMemory::new(geometry.bytes(), random.once_in(8)).unwrap();
         let pulse = Pulse::new().unwrap();
         pulse.beat(clock::now());
