@@ -28,8 +28,8 @@ pub struct ShmFabric<'m> {
     /// The same whose peer has told it lately by answers, and is asked seldom.
     answered: Vec<u16>,
     answered_cursor: usize,
-    /// The last poll has found something to receive.
-    has_received: bool,
+    /// Polls since one has found something to receive.
+    quiet_polls: u32,
     /// Polls so far, to do some things in some of them.
     polls: u32,
     /// Slots that were visited in the last poll: they may owe their peer an acknowledgement, or have had one with what came.
@@ -63,7 +63,7 @@ impl<'m> ShmFabric<'m> {
             send_cursor: 0,
             answered: Vec::with_capacity(slots),
             answered_cursor: 0,
-            has_received: false,
+            quiet_polls: 0,
             polls: 0,
             visited: Vec::with_capacity(slots),
             local,
@@ -276,7 +276,7 @@ impl Fabric for ShmFabric<'_> {
         } else {
             self.look_around(out);
         }
-        self.has_received = out.len() != before;
+        self.quiet_polls = if out.len() == before { self.quiet_polls.saturating_add(1) } else { 0 };
     }
 
     #[inline]

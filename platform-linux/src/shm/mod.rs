@@ -83,6 +83,8 @@ mod wire;
 mod word;
 
 #[cfg(test)]
+mod asking_tests;
+#[cfg(test)]
 mod closing_tests;
 #[cfg(test)]
 mod exposed_tests;

@@ -72,7 +72,7 @@ pub(super) fn recv_chain(leases: Vec<spinwire_core::pool::Lease>) -> Vec<RecvWr>
 }
 
 /// Joins two fabrics: each maps the other's segment.
-fn join(a: &mut ShmFabric<'_>, b: &mut ShmFabric<'_>) {
+pub(super) fn join(a: &mut ShmFabric<'_>, b: &mut ShmFabric<'_>) {
     let (from_a, from_b) = (offer(a, None), offer(b, None));
     a.attach(conn(), from_b, false).unwrap();
     b.attach(conn(), from_a, false).unwrap();

@@ -10,8 +10,10 @@ use super::ShmFabric;
 
 /// Links asked in one poll.
 const VISITS_MAX: usize = 16;
-/// Links that answers tell are asked in one of so many polls, so that the others find what comes the sooner.
+/// Links that answers tell are asked in one of so many polls, so that the others find what comes the sooner,
 const POLLS: u32 = 16;
+/// and in every poll after so many in a row that found nothing: then nobody is in a hurry, and the loop may sleep between them.
+const QUIET_POLLS: u32 = 1_000;
 /// While messages come, it is one of them, and one more for each so many that there are: all have been asked after some
 /// 4,000 polls.
 const LINKS_PER_VISIT: usize = 256;
@@ -24,8 +26,8 @@ impl ShmFabric<'_> {
             self.ask_sending(out);
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(POLLS) && !self.answered.is_empty() {
-            let visits = if self.has_received { 1 + self.answered.len() / LINKS_PER_VISIT } else { VISITS_MAX };
+        if (self.polls.is_multiple_of(POLLS) || self.quiet_polls > QUIET_POLLS) && !self.answered.is_empty() {
+            let visits = if self.quiet_polls == 0 { 1 + self.answered.len() / LINKS_PER_VISIT } else { VISITS_MAX };
             self.ask_answered(visits, out);
         }
     }
