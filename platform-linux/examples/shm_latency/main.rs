@@ -7,7 +7,9 @@
 //! ```
 //!
 //! Two processes. Three contestants take turns in windows of about 1 ms: two lines of memory that one process writes and the
-//! other polls (bare), posts and polls of the fabric (transport), and two engines with their loops and handlers (echo). On a
+//! other polls (bare), posts and polls of the fabric (transport), and two engines with their loops and handlers (echo). The first
+//! two pause between polls, without which a line is taken from the other side while it is written: on CPUs far apart a bare
+//! round trip took half as long again. On a
 //! virtual machine two cores can be two threads of one core in the next moment, and then everything looks six times faster:
 //! only windows are counted whose bare windows before and after agree within a tenth with each other and within a fifth with what
 //! is usual in this run. The figure of a window is its length divided by its round trips; in a part of the windows each trip

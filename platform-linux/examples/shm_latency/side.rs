@@ -101,7 +101,9 @@ pub fn answer(place: &Place) -> Result<(), Fault> {
             while is(&pair, Contestant::Bare) {
                 for _ in 0..64 {
                     let ball = pair.load(BALL);
-                    if ball != seen {
+                    if ball == seen {
+                        hint::spin_loop();
+                    } else {
                         seen = ball;
                         pair.store(BALL, ball);
                     }
@@ -113,6 +115,8 @@ pub fn answer(place: &Place) -> Result<(), Fault> {
                     if pair.poll() {
                         pair.post();
                         pair.reap();
+                    } else {
+                        hint::spin_loop();
                     }
                 }
             }
@@ -232,14 +236,18 @@ impl Asker<'_, '_> {
                 for _ in 0..trips {
                     self.ball += 1;
                     self.pair.store(BALL, self.ball);
-                    while self.pair.load(BALL) != self.ball {}
+                    while self.pair.load(BALL) != self.ball {
+                        hint::spin_loop();
+                    }
                     self.client.stamps.take();
                 }
             }
             Contestant::Transport => {
                 for _ in 0..trips {
                     self.pair.post();
-                    while !self.pair.poll() {}
+                    while !self.pair.poll() {
+                        hint::spin_loop();
+                    }
                     self.pair.reap();
                     self.client.stamps.take();
                 }

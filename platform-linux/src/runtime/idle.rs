@@ -11,7 +11,9 @@ pub enum Idle {
     #[default]
     Spin,
     /// After so long without work, one pause instruction between turns (some 40-140 cycles on x86): leaves more of the
-    /// core to its other hardware thread.
+    /// core to its other hardware thread. With `after` zero it can also shorten round trips over shared memory: a line that is polled
+    /// less often is less often taken from the peer while it writes it. On an AMD EPYC an echo between CPUs without a common cache
+    /// took 14 % less time, and one between CPUs that share a cache 6 % more.
     Pause {
         /// Time without work before the first pause.
         after: Duration,
