@@ -39,6 +39,7 @@ pub(crate) mod record;
 mod run;
 mod scenario;
 mod space;
+mod story;
 mod trouble;
 mod witness;
 mod world;

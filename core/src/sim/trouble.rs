@@ -1,7 +1,7 @@
 //! One thing at a time that happens to a machine or to a connection.
 
 use super::MS;
-use super::scenario::Story;
+use super::story::Story;
 use crate::cm::event::CmEventKind;
 use crate::fabric::WcStatus;
 use crate::id::ConnId;
