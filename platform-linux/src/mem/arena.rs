@@ -1,6 +1,5 @@
 //! The arena: allocate once, carve, register once.
 
-use std::fmt;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -13,10 +12,11 @@ use super::hugepage::Refused;
 use super::map::Mapping;
 use super::memfd;
 use super::page::{PageKind, PagePolicy};
+use super::placement::{Limit, List, Placement};
 use super::stable::StableMemory;
 use crate::signals::{self, Stop};
 use crate::sys::os::{CallError, Errno, memlock_limit};
-use crate::words::{Bytes, Grouped, Rounded};
+use crate::words::Bytes;
 
 /// What an arena should be.
 #[derive(Clone, Debug, Default)]
@@ -42,25 +42,6 @@ pub struct Arena {
     mapping: Mapping,
     memfd: Option<Arc<OwnedFd>>,
     placement: Placement,
-}
-
-/// What the kernel gave: a value to report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// The kind of page.
-    pub kind: PageKind,
-    /// Size of one page in bytes.
-    pub page_bytes: usize,
-    /// Number of pages.
-    pub pages: usize,
-    /// The NUMA node of the first page; `None` where the kernel does not tell.
-    pub node: Option<u32>,
-    /// Why the node asked for was not made binding, if so. The pages may then be anywhere.
-    pub bind_refused: Option<CallError>,
-    /// Whether the pages are locked.
-    pub locked: bool,
-    /// The kinds of pages that were tried before, with the reason of each.
-    pub refused: Vec<Refused>,
 }
 
 /// Why there is no arena. Nothing is left behind.
@@ -246,47 +227,6 @@ fn explain_lock(bytes: usize, cause: CallError, (soft, hard): (Option<u64>, Opti
     match cause.errno {
         Errno(libc::ENOMEM | libc::EPERM | libc::EAGAIN) if soft.is_some() => ArenaError::Memlock { bytes, soft, hard },
         _ => ArenaError::Lock { bytes, cause },
-    }
-}
-
-/// One line, and one more for each kind of page that was refused before.
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (pages, page) = (Grouped(self.pages as u64), Bytes(self.page_bytes as u64));
-        let transparent = if self.kind == PageKind::Transparent { " (transparent)" } else { "" };
-        let plural = if self.pages == 1 { "page" } else { "pages" };
-        write!(f, "{} on {pages} {plural} of {page}{transparent}", Rounded((self.pages * self.page_bytes) as u64))?;
-        match self.node {
-            Some(node) => write!(f, ", node {node}")?,
-            None => f.write_str(", node unknown")?,
-        }
-        if let Some(cause) = &self.bind_refused {
-            write!(f, " (not bound: {cause})")?;
-        }
-        if self.locked {
-            f.write_str(", locked")?;
-        }
-        List(&self.refused).fmt(f)
-    }
-}
-
-/// Each on a line of its own.
-struct List<'a>(&'a [Refused]);
-
-impl fmt::Display for List<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|refused| write!(f, "\n  not on {refused}"))
-    }
-}
-
-pub(crate) struct Limit(pub Option<u64>);
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(bytes) => Bytes(bytes).fmt(f),
-            None => f.write_str("unlimited"),
-        }
     }
 }
 

@@ -23,17 +23,19 @@ mod map;
 pub(crate) mod memfd;
 mod page;
 pub(crate) mod pieces;
+mod placement;
 mod stable;
 
-#[cfg(feature = "rdma")]
-pub(crate) use arena::Limit;
-pub use arena::{Arena, ArenaConfig, ArenaError, Placement};
+pub use arena::{Arena, ArenaConfig, ArenaError};
 pub use carver::{Carver, OutOfArena, Piece};
 pub use cgroup::CgroupLimit;
 pub use exposed::ExposedRegion;
 pub(crate) use exposed::copy_shared;
 pub use hugepage::{PagePool, Refusal, Refused};
 pub use page::{PageKind, PagePolicy, PagePolicyError};
+#[cfg(feature = "rdma")]
+pub(crate) use placement::Limit;
+pub use placement::Placement;
 pub use stable::StableMemory;
 
 /// How to lift the limit of locked memory, for the three places it is set in.
