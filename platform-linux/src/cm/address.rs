@@ -1,12 +1,15 @@
 //! Which addresses can be used for RDMA on this machine, and what to say about those that cannot.
 
+mod diagnose;
+
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use super::channel::ChannelError;
 use crate::sys::net::{InterfaceAddress, interface_addresses};
 use crate::sys::os::{CallError, Errno};
+pub use diagnose::NoRdma;
+pub(super) use diagnose::diagnose;
 
 /// An RDMA device with the network interfaces it runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,18 +78,6 @@ impl fmt::Display for OrNone<'_> {
         }
         if self.0.is_empty() { f.write_str("none") } else { Ok(()) }
     }
-}
-
-/// This machine cannot do RDMA as it is.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no rdma on this machine: {missing} ({cause}); {advice}")]
-pub struct NoRdma {
-    /// What is not there.
-    pub missing: String,
-    /// What to do about it.
-    pub advice: String,
-    /// The call that failed.
-    pub cause: CallError,
 }
 
 /// Lists the RDMA devices of this machine by the network interfaces they run on.
@@ -173,39 +164,6 @@ fn interfaces_in(ndevs: &Path) -> Vec<String> {
         }
     }
     found
-}
-
-/// Finds out why the first call of librdmacm failed, by looking at what a working machine has, below `root`.
-pub(super) fn diagnose(root: &Path, cause: CallError) -> ChannelError {
-    let device_names = names_in(&root.join("sys/class/infiniband"));
-    let release = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
-    let release = release.trim();
-    let node = root.join("dev/infiniband/rdma_cm");
-    let (missing, advice) = if device_names.is_empty() {
-        ("it has no rdma device".to_owned(), soft_roce_advice(root, release))
-    } else if !node.exists() {
-        let missing = format!("devices are there ({}) but /dev/infiniband/rdma_cm is not", device_names.join(", "));
-        (missing, "run `modprobe rdma_ucm` (in a container: pass --device /dev/infiniband/rdma_cm)".to_owned())
-    } else if cause.errno == Errno(libc::EACCES) || cause.errno == Errno(libc::EPERM) {
-        let missing = "/dev/infiniband/rdma_cm may not be opened".to_owned();
-        (missing, "its permissions are set by udev (rdma-core); in a container: pass the devices".to_owned())
-    } else {
-        return cause.into();
-    };
-    NoRdma { missing, advice, cause }.into()
-}
-
-fn soft_roce_advice(root: &Path, release: &str) -> String {
-    let modules = root.join("lib/modules").join(release).join("kernel/drivers/infiniband/sw/rxe");
-    let by_hand = "`rdma link add rxe0 type rxe netdev INTERFACE`";
-    let elsewhere = "or run in the lab: `ci/vm -- COMMAND`";
-    if names_in(&modules).iter().any(|name| name.starts_with("rdma_rxe.ko")) {
-        return format!("for Soft-RoCE: `modprobe rdma_rxe && modprobe rdma_ucm`, then {by_hand}; {elsewhere}");
-    }
-    format!(
-        "kernel {release} has no rdma_rxe module: it comes with the package linux-image-amd64 (Debian, not the cloud \
-         flavour) or linux-modules-extra-{release} (Ubuntu), then `modprobe rdma_rxe` and {by_hand}; {elsewhere}"
-    )
 }
 
 /// The names in a directory; none if it cannot be read.

@@ -1,5 +1,7 @@
 //! An RDMA device: its limits, its ports, and the events it raises outside of completion queues.
 
+mod event;
+
 use core::ptr::NonNull;
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -9,11 +11,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Mutex;
 
-use super::cq::CqId;
 use crate::sys::code::Code;
 use crate::sys::os::{CallError, Errno, check, check_ptr, check_waiting, set_nonblocking};
 use crate::sys::verbs as ffi;
 pub use crate::sys::verbs::{AsyncKind, LinkLayer};
+use event::decode;
+pub use event::{AsyncEvent, AsyncPlace};
 
 /// An open device, as librdmacm shares it with the process. Cheap to clone; one thread's.
 ///
@@ -66,28 +69,6 @@ pub struct Port {
     pub max_message_bytes: u32,
     /// What runs below.
     pub link_layer: Code<LinkLayer>,
-}
-
-/// Something that happened on a device outside of its completion queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AsyncEvent {
-    /// What happened.
-    pub kind: Code<AsyncKind>,
-    /// Where: known for completion queues, queue pairs and ports.
-    pub place: AsyncPlace,
-}
-
-/// The object that an [`AsyncEvent`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AsyncPlace {
-    /// This completion queue.
-    Cq(CqId),
-    /// The queue pair with this number.
-    Qp(u32),
-    /// The port with this number.
-    Port(i32),
-    /// The device as a whole, or an object that has no number.
-    Device,
 }
 
 /// The contexts that librdmacm was made to keep open, so that a pointer to one is valid as long as the process.
@@ -243,28 +224,6 @@ impl Device {
     }
 }
 
-/// Reads an event without making a Rust enum of its type, which may be one that rdma-sys does not know.
-///
-/// # Safety
-/// `raw` was filled by `ibv_get_async_event` and not yet acknowledged.
-unsafe fn decode(raw: *const ffi::ibv_async_event) -> AsyncEvent {
-    // SAFETY: the type is an integer in C; it is read by address as one.
-    let kind = AsyncKind::decode(unsafe { (&raw const (*raw).event_type).cast::<u32>().read() });
-    let place = match kind {
-        Code::Known(known) => match known.subject() {
-            // SAFETY: for this type the union holds a pointer to a completion queue, which is not followed.
-            ffi::AsyncSubject::Cq => AsyncPlace::Cq(CqId::of(unsafe { (*raw).element.cq })),
-            // SAFETY: for this type the union names a queue pair, alive until the event is acknowledged.
-            ffi::AsyncSubject::Qp => AsyncPlace::Qp(unsafe { (*(*raw).element.qp).qp_num }),
-            // SAFETY: for this type the union holds a port number.
-            ffi::AsyncSubject::Port => AsyncPlace::Port(unsafe { (*raw).element.port_num }),
-            ffi::AsyncSubject::Other => AsyncPlace::Device,
-        },
-        Code::Unknown(_) => AsyncPlace::Device,
-    };
-    AsyncEvent { kind, place }
-}
-
 /// Makes librdmacm open every device and count a use of it that is never given back.
 ///
 /// Without that use librdmacm (from version 32 on) closes the context of an unplugged device with its last id, while
@@ -301,47 +260,5 @@ impl Limits {
             ports: raw.phys_port_cnt,
             vendor_id: raw.vendor_id,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_type_from_the_future_is_carried_as_a_number() {
-        let mut raw = MaybeUninit::<ffi::ibv_async_event>::zeroed();
-        // SAFETY: written as the integer it is in C.
-        unsafe { (&raw mut (*raw.as_mut_ptr()).event_type).cast::<u32>().write(4_000_000_000) };
-        // SAFETY: an unknown type makes no use of the union.
-        let event = unsafe { decode(raw.as_ptr()) };
-        assert_eq!(event, AsyncEvent { kind: Code::Unknown(4_000_000_000), place: AsyncPlace::Device });
-    }
-
-    #[test]
-    fn the_port_of_an_event_is_read() {
-        let mut raw = MaybeUninit::<ffi::ibv_async_event>::zeroed();
-        // SAFETY: written as the integers they are in C.
-        unsafe {
-            (&raw mut (*raw.as_mut_ptr()).event_type).cast::<u32>().write(10);
-            (*raw.as_mut_ptr()).element.port_num = 1;
-        }
-        // SAFETY: the union holds a port number, as the type says.
-        let event = unsafe { decode(raw.as_ptr()) };
-        assert_eq!(event, AsyncEvent { kind: Code::Known(AsyncKind::PortError), place: AsyncPlace::Port(1) });
-    }
-
-    #[test]
-    fn the_completion_queue_of_an_event_is_told_and_not_followed() {
-        let mut raw = MaybeUninit::<ffi::ibv_async_event>::zeroed();
-        // SAFETY: written as the integer and the pointer they are in C.
-        unsafe {
-            (&raw mut (*raw.as_mut_ptr()).event_type).cast::<u32>().write(0);
-            (*raw.as_mut_ptr()).element.cq = core::ptr::without_provenance_mut(0x1000);
-        }
-        // SAFETY: the union holds a completion queue, as the type says; the pointer is only compared.
-        let event = unsafe { decode(raw.as_ptr()) };
-        let place = AsyncPlace::Cq(CqId::from_fake(0x1000));
-        assert_eq!(event, AsyncEvent { kind: Code::Known(AsyncKind::CqError), place });
     }
 }

@@ -1,14 +1,13 @@
 //! [`Fabric`] over verbs: the data path of one core on one device.
 
+mod convert;
+
 use std::rc::Rc;
 
 use spinwire_core::config::{BATCH_MAX, Sizing};
-use spinwire_core::fabric::{
-    Batch, BufferMap, Completion, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr, WcStatus,
-};
-use spinwire_core::id::{ConnId, WorkId};
+use spinwire_core::fabric::{Batch, BufferMap, Fabric, OneSidedWr, Outcome, PostError, RecvWr, SendWr};
+use spinwire_core::id::ConnId;
 
-use super::cq::Cq;
 use super::device::Device;
 use super::one_sided;
 use super::qp::Qp;
@@ -18,6 +17,7 @@ use super::wr::Chain;
 use crate::sys::os::{CallError, Errno};
 use crate::sys::rdmacm::Id;
 use crate::sys::verbs as ffi;
+use convert::{fill_send, poll, received};
 
 /// Connections' queue pairs on one device, and the two completion queues they share.
 ///
@@ -239,70 +239,6 @@ fn taken(result: &Result<(), PostError>, count: usize) -> u64 {
         Ok(()) => count as u64,
         Err(error) => u64::from(error.taken),
     }
-}
-
-/// Writes the fields of a send that vary. The rest stays as [`Chain::new`] left it.
-#[inline]
-fn fill_send(
-    region: &RegionKey<'_>,
-    buffers: &BufferMap,
-    work: &SendWr,
-    wr: &mut ffi::ibv_send_wr,
-    sge: &mut ffi::ibv_sge,
-) {
-    wr.wr_id = work.wr_id.to_bits();
-    wr.num_sge = match &work.buf {
-        Some(lease) => {
-            assert!(work.len <= buffers.capacity(lease), "a send is longer than its buffer");
-            *sge = ffi::ibv_sge {
-                addr: region.address(buffers.offset(lease), work.len),
-                length: work.len,
-                lkey: region.lkey(),
-            };
-            1
-        }
-        None => 0,
-    };
-    let (opcode, imm) = match work.imm {
-        Some(imm) => (ffi::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, imm),
-        None => (ffi::ibv_wr_opcode::IBV_WR_SEND, 0),
-    };
-    wr.opcode = opcode;
-    wr.imm_data_invalidated_rkey_union.imm_data = imm.to_be();
-    let signaled = if work.signaled { ffi::ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
-    let inline = if buffers.is_inline(work.len) { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
-    wr.send_flags = signaled | inline;
-}
-
-/// Polls once for as many completions as `out` has room for; gives how many came.
-#[inline]
-fn poll(
-    cq: &Cq,
-    polled: &mut [ffi::ibv_wc; BATCH_MAX],
-    out: &mut Batch,
-    done: impl Fn(&ffi::ibv_wc) -> Outcome,
-) -> Result<usize, CallError> {
-    let room = out.capacity() - out.len();
-    let count = cq.poll(&mut polled[..room])?;
-    out.extend(polled[..count].iter().map(|wc| Completion {
-        wr_id: WorkId::from_bits(wc.wr_id),
-        qp_num: wc.qp_num,
-        outcome: match wc.status {
-            0 => done(wc),
-            // Only the fields named here mean anything now; length, opcode and flags may be left over.
-            status => Outcome::Failed { status: WcStatus(status), vendor: wc.vendor_err },
-        },
-    }));
-    Ok(count)
-}
-
-/// What a completed receive brought.
-#[inline]
-fn received(wc: &ffi::ibv_wc) -> Outcome {
-    let has_imm = wc.wc_flags & ffi::ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
-    // SAFETY: both fields of the union are 32 bits without invalid values; with the flag it is the immediate data.
-    let imm = has_imm.then(|| u32::from_be(unsafe { wc.imm_data_invalidated_rkey_union.imm_data }));
-    Outcome::Done { bytes: wc.byte_len, imm }
 }
 
 impl Counters {
