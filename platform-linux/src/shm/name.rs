@@ -5,7 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The place of a server on this machine.
+/// The place of a server on this machine: a name, or the path of a socket file.
+///
+/// Every process of the machine can reach a name. Those whose user is not allowed are refused, but can keep new clients
+/// waiting, with descriptors that take long to close; connections that are up are not touched. Where that matters, take a
+/// path in a directory that only those who are allowed can enter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(Kind);
 
