@@ -150,8 +150,8 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, _lap: (), _number: u64) -> Option<T> {
-        None
+    unsafe fn is_there(&self, _lap: (), _number: u64) -> bool {
+        false
     }
 
     #[inline(always)]

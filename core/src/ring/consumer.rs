@@ -74,21 +74,19 @@ impl<M: Memory> Consumer<M> {
     pub fn pop(&mut self) -> Result<M::Item, PopError<M::Fault>> {
         // Copies that stay in registers: nothing may be remembered of `self` across an acquiring load.
         let (memory, head) = (self.memory, self.head);
-        let item = if M::REMEMBERS {
-            if self.ready_for(1) == 0 {
-                return self.pop_slowly();
-            }
-            // SAFETY: an item is ready, so it was written before it was announced, and we have seen that. The slot is
-            // ours until H1 in `give_back`, and `head` moves on, so it is taken once.
-            unsafe { memory.take(head) }
+        let there = if M::REMEMBERS {
+            self.ready_for(1) > 0
         } else {
             // After a fault nothing is there any more, whatever the peer says.
-            // SAFETY: `head` is the next one, and moves on; it is before `check`, so `lap` is right.
-            match if self.fault.is_none() { unsafe { memory.take_if_there(self.lap, head) } } else { None } {
-                Some(item) => item,
-                None => return self.pop_slowly(),
-            }
+            // SAFETY: `head` is before `check`, so `lap` is right.
+            self.fault.is_none() && unsafe { memory.is_there(self.lap, head) }
         };
+        if !there {
+            self.look_again()?;
+        }
+        // SAFETY: an item is ready, so it was written before it was announced, and we have seen that. The slot is ours until
+        // H1 in `give_back`, and `head` moves on, so it is taken once. `lap` is right, as before.
+        let item = unsafe { memory.take_of(self.lap, head) };
         self.head = head.wrapping_add(1);
         // `check` was past the old one.
         if self.head == self.check {
@@ -132,7 +130,7 @@ impl<M: Memory> Consumer<M> {
     /// Whether nothing will ever be popped again: the producer is gone and everything it pushed was popped, or it broke
     /// the rules.
     pub fn is_closed(&mut self) -> bool {
-        // The mark first: see `pop_slowly`.
+        // The mark first: see `look_again`.
         self.fault.is_some() || self.memory.header().has_left(PRODUCER) && self.ready_for(1) == 0
     }
 
@@ -238,15 +236,15 @@ impl<M: Memory> Consumer<M> {
         item
     }
 
-    /// [`pop`](Self::pop) when it seemed that there is nothing.
+    /// [`pop`](Self::pop) when it seemed that there is nothing: `Ok` if there is something after all. It returns no item,
+    /// which would have to go through memory.
     #[inline(never)]
-    fn pop_slowly(&mut self) -> Result<M::Item, PopError<M::Fault>> {
+    fn look_again(&mut self) -> Result<(), PopError<M::Fault>> {
         // The mark first (L2), then the items (T2, S2): the other way round, an item pushed between the two looks would
         // be lost.
         let left = self.memory.header().has_left(PRODUCER);
         if self.ready_for(1) > 0 {
-            // SAFETY: it is ready after all.
-            return Ok(unsafe { self.take_next() });
+            return Ok(());
         }
         Err(match self.fault {
             Some(fault) => PopError::Peer(fault),

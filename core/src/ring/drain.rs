@@ -28,9 +28,10 @@ impl<M: Memory> Consumer<M> {
         // SAFETY: it is ready.
         take(unsafe { self.take_next() });
         let mut count = 1;
-        while count < max {
-            // SAFETY: `head` is the next one, and moves on; it is before `check`, so `lap` is right.
-            let Some(item) = (unsafe { self.memory.take_if_there(self.lap, self.head) }) else { break };
+        // SAFETY: `head` is before `check`, so `lap` is right.
+        while count < max && unsafe { self.memory.is_there(self.lap, self.head) } {
+            // SAFETY: it is there, and `head` moves on; `lap` is right.
+            let item = unsafe { self.memory.take_of(self.lap, self.head) };
             self.popped(1);
             count += 1;
             take(item);

@@ -159,13 +159,16 @@ impl<T> Memory for Local<'_, Slot<T>> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, lap: Lap<Slot<T>>, number: u64) -> Option<T> {
-        let slot = lap.slot(number);
+    unsafe fn is_there(&self, lap: Lap<Slot<T>>, number: u64) -> bool {
         // SAFETY: it is the slot of item `number`, inside the memory, and stamps are only ever used by shared reference.
         // S2, pairs with S1.
-        let there = unsafe { (*slot).stamp.load(Ordering::Acquire) } == number.wrapping_add(1);
-        // SAFETY: the item is there, so it is the caller's, who takes it once.
-        there.then(|| unsafe { (*slot).item.take() })
+        unsafe { (*lap.slot(number)).stamp.load(Ordering::Acquire) == number.wrapping_add(1) }
+    }
+
+    #[inline(always)]
+    unsafe fn take_of(&self, lap: Lap<Slot<T>>, number: u64) -> T {
+        // SAFETY: it is the slot of item `number`, inside the memory; the caller says that it is full and taken once.
+        unsafe { (*lap.slot(number)).item.take() }
     }
 
     #[inline(always)]

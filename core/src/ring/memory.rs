@@ -119,12 +119,23 @@ pub trait Memory: Sealed + Copy {
     #[doc(hidden)]
     unsafe fn put(&self, lap: Self::Lap, number: u64, item: Self::Item);
 
-    /// Takes item `number`, if it is there. Asked where looks are not remembered.
+    /// Whether item `number`, the next one to be popped, is there. Asked where looks are not remembered.
     ///
     /// # Safety
-    /// The item is the next one to be popped, and is popped if it is returned; `lap` is the item's.
+    /// `lap` is the item's.
     #[doc(hidden)]
-    unsafe fn take_if_there(&self, lap: Self::Lap, number: u64) -> Option<Self::Item>;
+    unsafe fn is_there(&self, lap: Self::Lap, number: u64) -> bool;
+
+    /// Takes item `number` out of its slot.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take); and `lap` is the item's.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn take_of(&self, _lap: Self::Lap, number: u64) -> Self::Item {
+        // SAFETY: the caller's duty.
+        unsafe { self.take(number) }
+    }
 
     /// Slots that are fetched ahead of time together: [`PREFETCH_BYTES`] bytes of them, and a power of two.
     #[doc(hidden)]

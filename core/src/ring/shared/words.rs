@@ -165,11 +165,9 @@ impl<T: Plain, const STAMPED: bool> Memory for Words<'_, T, STAMPED> {
     }
 
     #[inline(always)]
-    unsafe fn take_if_there(&self, _lap: (), number: u64) -> Option<T> {
+    unsafe fn is_there(&self, _lap: (), number: u64) -> bool {
         // S2, pairs with S1.
-        let there = STAMPED && self.stamp(number).load(Ordering::Acquire) == number.wrapping_add(1);
-        // SAFETY: the item is there, so it is the caller's.
-        there.then(|| unsafe { self.take(number) })
+        STAMPED && self.stamp(number).load(Ordering::Acquire) == number.wrapping_add(1)
     }
 
     #[inline(always)]
