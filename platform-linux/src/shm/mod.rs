@@ -68,6 +68,7 @@ mod name;
 mod name_lock;
 mod operations;
 mod options;
+mod poller;
 mod pulse;
 mod receiver;
 mod recv_queue;
