@@ -236,6 +236,17 @@ impl SendQueue {
             }
         }
         self.retired = self.retired.wrapping_add(count);
+        if self.retired == self.tail() {
+            self.rewind();
+        }
+    }
+
+    /// Begins at the front of the ring again: it is empty. Of many connections each then goes on in the line it used before, and
+    /// not through all of its ring, line by line. The numbers in between are left out; nobody asks for them.
+    #[inline]
+    fn rewind(&mut self) {
+        let front = self.retired.wrapping_add(self.mask) & !self.mask;
+        (self.retired, self.posted, self.cleared) = (front, front, front);
     }
 
     /// Books everything as with the device, which will never carry it out, and returns how much that is.

@@ -97,3 +97,31 @@ fn a_full_ring_is_never_overwritten() {
     queue.push(&mut ring, SendWr::EMPTY);
     queue.push(&mut ring, SendWr::EMPTY);
 }
+
+#[test]
+fn an_empty_queue_begins_at_the_front_of_its_ring_again() {
+    let (mut queue, mut ring) = (SendQueue::new(BASE, 8, u32::MAX - 20), ring(8));
+    let mut send = |queue: &mut SendQueue, count: u32| {
+        for _ in 0..count {
+            queue.push(&mut ring, SendWr::EMPTY);
+            queue.clear(false);
+        }
+        queue.advance(count);
+        queue.slot(queue.clear_seq() - count)
+    };
+    let mut other = self::ring(8);
+    let mut retire = |queue: &mut SendQueue, count| {
+        queue.retire(&mut other, count, |done| Others { app: 0, control: done.len() as u32 });
+    };
+    send(&mut queue, 3);
+    let before = queue.clear_seq();
+    retire(&mut queue, 2);
+    assert_eq!(queue.clear_seq(), before, "one is under way");
+    retire(&mut queue, 1);
+    assert!(queue.is_retired(before - 1) && queue.occupied() == 0);
+    for round in 0..10 {
+        assert_eq!(send(&mut queue, 2), BASE as usize, "round {round}");
+        retire(&mut queue, 2);
+        assert_eq!(queue.retired_by(queue.clear_seq()), None, "nothing is under way");
+    }
+}
