@@ -90,6 +90,8 @@ mod closing_tests;
 #[cfg(test)]
 mod exposed_tests;
 #[cfg(test)]
+mod fairness_tests;
+#[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod lending_tests;

@@ -191,6 +191,15 @@ impl Watch {
         }
     }
 
+    /// The next look at a part begins with the link `at` a place of the list, which was found in the last one and not visited.
+    #[inline]
+    pub(super) fn go_on_at(&mut self, part: Part, at: u32) {
+        match part {
+            Part::Hot => self.hot_cursor = at as usize,
+            Part::Cold => self.cold_cursor = at as usize,
+        }
+    }
+
     /// Moves a hot one to the cold, and says where it is now.
     fn cool(&mut self, at: usize) -> usize {
         self.hot -= 1;

@@ -27,6 +27,11 @@ impl ShmFabric<'_> {
                 self.prefetch(others);
             }
             for &(at, slot) in &ready {
+                if out.is_full() {
+                    // It would get nothing, in each poll again, if the links before it can fill the batch each time.
+                    self.watch.go_on_at(part, at);
+                    return;
+                }
                 self.visit_link(at, slot, out);
             }
         }
