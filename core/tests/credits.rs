@@ -70,7 +70,9 @@ impl Side<'_> {
     fn flush(&mut self, wire: &mut VecDeque<Message>) -> u64 {
         let room = self.queue.control() < self.sizing.control_slots;
         let data_goes = self.queue.ready() > 0 || (self.queue.waiting() > 0 && self.credits.for_data() > 0);
-        if !data_goes && room && self.credits.update_is_due() && self.credits.for_control() {
+        let posted = self.sizing.recv_posted - self.used;
+        if !data_goes && room && self.credits.update_is_due(posted) && self.credits.for_control() {
+            self.credits.note_update(posted);
             let imm = Some(Imm { credits: 0, kind: MessageKind::Credit }.to_bits());
             self.queue.push_front(&mut self.ring, SendWr { imm, ..SendWr::EMPTY });
         }

@@ -183,3 +183,41 @@ fn an_endpoint_that_is_not_there_is_told_at_once() {
     let full = world.with(0, |cx, _| cx.connect(EndpointId(1))).unwrap_err();
     assert_eq!(full, ConnectError::TableFull { live: 1, capacity: 1 });
 }
+
+/// A side that asks as much as its queue takes, of one that only answers in place, whatever the two depths.
+#[test]
+fn who_asks_without_limit_is_answered_at_any_two_depths() {
+    for [asking, answering] in [[1, 32], [2, 32], [4, 32], [8, 32], [16, 32], [32, 8], [32, 128], [8, 256], [3, 5]] {
+        let mut spaces = [Space::new(config(asking), 1), Space::new(config(answering), 1)];
+        let plan = Plan { count: 5_000, window: u32::MAX, close_when_done: true, ..Plan::default() };
+        let mut world = pair(&mut spaces, 7, plan, Plan { style: Style::InPlace, ..Plan::SILENT });
+        let conn = world.connect(0, 1);
+        world.run();
+        let view = world.nodes[0].app.view(conn);
+        assert_eq!(view.answered, plan.count, "stuck with depths of {asking} and {answering}");
+        world.assert_all_over();
+    }
+}
+
+/// Both ask and both answer, each keeping to its own depth.
+#[test]
+fn two_depths_that_differ_never_deadlock() {
+    let mut random = 1_u64;
+    for seed in 0..60 {
+        let depths: [u32; 2] = std::array::from_fn(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            1 << (random >> 60 & 7) | (random >> 40 & 1) as u32
+        });
+        let mut spaces = depths.map(|depth| Space::new(config(depth), 2));
+        let plan =
+            |depth: u32| Plan { count: 1_000, requests: 600, window: depth, style: Style::Mixed, ..Plan::default() };
+        let mut world = pair(&mut spaces, seed, plan(depths[0]), plan(depths[1]));
+        world.connect(0, 1);
+        world.connect(0, 1);
+        world.run();
+        for node in &world.nodes {
+            assert!(node.app.done() && node.app.conns.len() == 2, "seed {seed}, depths {depths:?}: stuck");
+        }
+        world.end();
+    }
+}

@@ -86,6 +86,9 @@ impl Imm {
 /// The peer keeps `window` receives posted. Data may use all but one of them; the last is for a control message that gives
 /// credits: so two sides that wait for each other's credits can always still give some, and never both have none. (The
 /// one that takes its last credit gives the other at least one with it.)
+///
+/// That a side can is not enough, it also has to: of a peer without any credit the next one is due at once, however few it is.
+/// Such a peer may owe a whole window and be unable to say so, while the own receives are held by answers that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// Receives the peer has posted that no message is on its way to.
@@ -96,6 +99,8 @@ pub struct Credits {
     owed: u32,
     /// Of these, whether any was used by data.
     owed_for_data: bool,
+    /// Updates that went to a peer without any credit, since there was progress.
+    rescues: u8,
     /// Of the own receives that are used and not posted again yet, those that control messages used.
     used_by_control: u32,
     /// Own receives that are always posted.
@@ -105,7 +110,7 @@ pub struct Credits {
 impl Credits {
     /// No counting: the peer is not a Spinwire.
     pub const RAW: Self =
-        Self { available: 0, window: 0, owed: 0, owed_for_data: false, used_by_control: 0, own_window: 0 };
+        Self { available: 0, window: 0, owed: 0, owed_for_data: false, rescues: 0, used_by_control: 0, own_window: 0 };
 
     /// The peer has posted `window` receives; this side always has `own_window` of them, and for a while a few more.
     ///
@@ -113,7 +118,7 @@ impl Credits {
     /// When either is below [`WINDOW_MIN`]. A hello that says so is refused before it comes here.
     pub const fn new(window: u32, own_window: u32) -> Self {
         assert!(window >= WINDOW_MIN && own_window >= WINDOW_MIN);
-        Self { available: window, window, owed: 0, owed_for_data: false, used_by_control: 0, own_window }
+        Self { available: window, window, owed: 0, owed_for_data: false, rescues: 0, used_by_control: 0, own_window }
     }
 
     /// Nothing is counted: the peer is not a Spinwire, or its hello has not been read.
@@ -151,11 +156,34 @@ impl Credits {
 
     /// Whether the peer should be told of its credits although there is nothing else to send: half the window is owed,
     /// or nearly all of it. Receives used by credit updates alone do not count for the first, else two sides would
-    /// thank each other for ever. One receive alone is not worth a message: a reply carries it a moment later.
+    /// thank each other for ever. One receive alone is not worth a message, for a reply carries it a moment later, unless the
+    /// peer [has none](Credits::rescues_with) of the `posted` receives.
     #[inline]
-    pub const fn update_is_due(&self) -> bool {
+    pub const fn update_is_due(&self, posted: u32) -> bool {
+        self.many_owed() || self.rescues_with(posted)
+    }
+
+    #[inline]
+    pub(crate) const fn many_owed(&self) -> bool {
         let half = if self.own_window < 4 { 2 } else { self.own_window / 2 };
         self.owed > 1 && ((self.owed_for_data && self.owed >= half) || self.owed + 1 >= self.own_window)
+    }
+
+    /// Whether the peer has no credit and nothing under way, with so many receives posted: all of them are owed to it. It
+    /// cannot even say what it owes in turn, so whatever there is goes out at once. A few times only: where both sides hold all
+    /// their receives there is nothing to give but the receive that the other's update has used, to and fro for ever.
+    const fn rescues_with(&self, posted: u32) -> bool {
+        self.owed > 0 && self.peer_has_none(posted) && self.rescues < RESCUES_MAX
+    }
+
+    /// Whether of so many receives that are posted the peer knows of none.
+    pub(crate) const fn peer_has_none(&self, posted: u32) -> bool {
+        self.window != 0 && self.owed == posted
+    }
+
+    /// An update goes out for itself, with so many receives posted.
+    pub fn note_update(&mut self, posted: u32) {
+        self.rescues += u8::from(!self.many_owed() && self.rescues_with(posted));
     }
 
     /// Whether there are credits to give.
@@ -188,6 +216,9 @@ impl Credits {
         };
         if allowed {
             self.available -= 1;
+            if matches!(kind, MessageKind::Data | MessageKind::WriteImm) {
+                self.rescues = 0;
+            }
         }
         allowed
     }
@@ -254,9 +285,15 @@ impl Credits {
             return Err(ProtocolError::Credits { got: got.into(), have: self.available, max: self.window });
         }
         self.available = total;
+        if got > 1 {
+            self.rescues = 0;
+        }
         Ok(())
     }
 }
+
+/// See [`Credits::rescues_with`]. One is enough where the peer holds no receives: it then owes nearly all of them, and says so.
+const RESCUES_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests;

@@ -125,6 +125,8 @@ pub struct Conn {
     pub(crate) qp_num: QpNum,
     /// Messages that wait for the peer's hello. They lie in front of the ring of sends.
     pub(crate) held: u32,
+    /// The peer broke the rules: nothing it says is believed any more.
+    pub(crate) faulted: bool,
     /// Attempts to connect that were begun.
     pub(crate) attempts: u32,
     pub(crate) origin: Origin,
@@ -179,6 +181,7 @@ impl Conn {
             credits: Credits::RAW,
             recv_posted: 0,
             held: 0,
+            faulted: false,
             send_bytes_max: 0,
             opened: false,
             goodbye: false,
@@ -239,13 +242,18 @@ impl Conn {
 
     /// What was due has been dealt with, as far as possible now.
     pub(crate) fn settle(&mut self) {
-        let steady = self.flows() && !self.has_control_due();
+        let steady = self.flows() && !self.has_control_due() && !self.credits.peer_has_none(self.recv_posted);
         self.steady = if steady { self.qp_num } else { QpNum::NONE };
     }
 
     /// A control message is due, or data waits for credits that may have come.
     fn has_control_due(&self) -> bool {
-        self.due != Due::NOTHING || self.sends.waiting() > 0 || self.credits.update_is_due()
+        self.due != Due::NOTHING || self.sends.waiting() > 0 || self.credits.many_owed()
+    }
+
+    /// Whether the peer should be told of its credits, if nothing else goes out.
+    pub(crate) fn update_is_due(&self) -> bool {
+        self.credits.update_is_due(self.recv_posted)
     }
 
     /// Messages go both ways: it is up, and nobody closes it. Then it was opened, and there is no reason for an end yet.

@@ -62,23 +62,27 @@ impl Scenario {
             Scenario::Full => 3 + random.below(3) as usize,
             Scenario::Many => 12 + random.below(19) as usize,
         };
-        let depth = match self {
-            Scenario::Small => random.pick(&[1, 1, 2, 3, 4, 8]),
-            Scenario::Full => random.pick(&[1, 1, 2, 3, 4, 8, 16, 33]),
-            Scenario::Many => random.pick(&[1, 2, 4]),
+        let depths: &[u32] = match self {
+            Scenario::Small => &[1, 1, 2, 3, 4, 8],
+            Scenario::Full => &[1, 1, 2, 3, 4, 8, 16, 33],
+            Scenario::Many => &[1, 2, 4],
         };
+        let depth = random.pick(depths);
         let conns = 1 + random.below(if self == Scenario::Small { 2 } else { 4 }) as usize;
         let calm = random.below(4) == 0;
         let faults = if calm { gentle(random) } else { self.faults(random) };
         let config = config_of(random, depth);
+        // Without credits a peer of another depth has not as many receives as are sent to it.
+        let differ = config.mode == Mode::Spinwire && random.below(3) == 0;
+        let depths: Vec<_> = (0..nodes).map(|_| if differ { random.pick(depths) } else { depth }).collect();
         // A network with a keepalive never falls silent.
         let calm = calm && config.keepalive.is_none();
         let operates = random.below(3) == 0;
         // Areas of one-sided operations are longer than the shortest messages.
         let sizes: &[u32] = if random.below(6) == 0 && !calm && !operates { &[16, 64] } else { &[64] };
-        let mut space = || Space::new(Config { message_bytes_max: random.pick(sizes), ..config }, conns);
-        let mut spaces: Vec<_> = (0..nodes).map(|_| space()).collect();
-        let mut plans: Vec<_> = (0..nodes).map(|_| self.plan(random, depth, calm)).collect();
+        let mut space = |depth| Space::new(Config { depth, message_bytes_max: random.pick(sizes), ..config }, conns);
+        let mut spaces: Vec<_> = depths.iter().map(|&depth| space(depth)).collect();
+        let mut plans: Vec<_> = depths.iter().map(|&depth| self.plan(random, depth, calm)).collect();
         if operates {
             spaces = spaces.into_iter().map(|space| space.with_operations(random.pick(&[1, 2, 8]))).collect();
         } else {

@@ -134,7 +134,8 @@ impl<'m> Core<'m> {
         let gathered = conn.due.has(Due::MESSAGES) && self.gather_due(id);
         // Data that goes out anyway carries the credits.
         let updates = |conn: &Conn| !conn.data_goes() && update_goes(conn, &self.sizing);
-        if !gathered && self.conns.get(id).is_some_and(updates) {
+        if !gathered && let Some(conn) = self.conns.get_mut(id).filter(|conn| updates(conn)) {
+            conn.credits.note_update(conn.recv_posted);
             self.queue_control(id, MessageKind::Credit);
             self.stats.credit_messages += 1;
         }
@@ -175,7 +176,7 @@ impl<'m> Core<'m> {
             result?;
             wanted -= taken;
         }
-        if conn.credits.update_is_due() {
+        if conn.credits.many_owed() {
             conn.unsettle();
         }
         if conn.is_steady() {
@@ -241,5 +242,5 @@ fn update_goes(conn: &Conn, sizing: &Sizing) -> bool {
     };
     // One slot is the goodbye's. A completion that frees another brings us here again.
     let room = conn.sends.control() + 1 < sizing.control_slots;
-    wanted && room && conn.credits.update_is_due() && conn.credits.for_control()
+    wanted && room && conn.update_is_due() && conn.credits.for_control()
 }

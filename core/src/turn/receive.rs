@@ -69,6 +69,9 @@ impl<'m, C: Control> Engine<'m, C> {
             return;
         };
         conn.recv_posted -= 1;
+        if conn.credits.peer_has_none(conn.recv_posted) {
+            conn.unsettle();
+        }
         dirty.mark(id.slot());
         match completion.outcome {
             Outcome::Done { bytes, imm } => self.arrived(handler, id, buf, (bytes, imm)),
@@ -111,7 +114,7 @@ impl<'m, C: Control> Engine<'m, C> {
     #[cold]
     pub(super) fn is_wanted<H: Handler>(&mut self, handler: &mut H, id: ConnId) -> bool {
         self.peer_is_up(handler, id);
-        let wanted = |conn: &Conn| !conn.close_asked && still_delivers(conn.reason);
+        let wanted = |conn: &Conn| !conn.close_asked && !conn.faulted && still_delivers(conn.reason);
         if self.core.conns.get(id).is_some_and(wanted) {
             // Connected, sent and gone before its ESTABLISHED was seen: it was open all the same.
             self.report_open(handler, id);
@@ -147,6 +150,10 @@ impl<'m, C: Control> Engine<'m, C> {
 
     pub(super) fn peer_fault<H: Handler>(&mut self, handler: &mut H, id: ConnId, buf: Buf<'m>, fault: ProtocolError) {
         self.recv_pool.release(buf);
+        // Also where it ends nothing, because something else has: with one message dropped, those behind it are not delivered.
+        if let Some(conn) = self.core.conns.get_mut(id) {
+            conn.faulted = true;
+        }
         self.feed(handler, id, Input::PeerFault, Some(CloseReason::Protocol(fault)));
     }
 

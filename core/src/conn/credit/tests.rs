@@ -95,8 +95,10 @@ fn two_sides_never_overrun_never_deadlock_and_fall_silent() {
                     (side.asks, side.waits) = (side.asks - 1, true);
                     out.push(Imm { credits: side.credits.give(), kind: MessageKind::Ask });
                 }
-                let due = side.credits.update_is_due() || side.owes_answer;
+                let posted = windows[me] - side.used;
+                let due = side.credits.update_is_due(posted) || side.owes_answer;
                 if due && side.credits.spend(MessageKind::Credit) {
+                    side.credits.note_update(posted);
                     side.owes_answer = false;
                     out.push(Imm { credits: side.credits.give(), kind: MessageKind::Credit });
                 }
