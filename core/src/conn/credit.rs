@@ -157,7 +157,7 @@ impl Credits {
     /// Whether the peer should be told of its credits although there is nothing else to send: half the window is owed,
     /// or nearly all of it. Receives used by credit updates alone do not count for the first, else two sides would
     /// thank each other for ever. One receive alone is not worth a message, for a reply carries it a moment later, unless the
-    /// peer [has none](Credits::rescues_with) of the `posted` receives.
+    /// peer knows of none of the `posted` receives.
     #[inline]
     pub const fn update_is_due(&self, posted: u32) -> bool {
         self.many_owed() || self.rescues_with(posted)

@@ -3,7 +3,7 @@
 //! What librdmacm asks of its callers, and how it is kept here:
 //! - an id is destroyed before its channel: [`Id`] holds the [`Channel`];
 //! - an id is destroyed once, and after its queue pair: the queue pair's owner holds the [`Id`];
-//! - destroying an id waits until its fetched events are acknowledged: [`Event`] is private to [`Channel::next`],
+//! - destroying an id waits until its fetched events are acknowledged: `Event` is private to [`Channel::next`],
 //!   which acknowledges before it returns;
 //! - calls on an id without a device dereference null inside the library: each such call looks at `verbs` first.
 

@@ -9,7 +9,7 @@ use super::super::region::RegionKey;
 use crate::sys::os::CallError;
 use crate::sys::verbs as ffi;
 
-/// Writes the fields of a send that vary. The rest stays as [`Chain::new`] left it.
+/// Writes the fields of a send that vary. The rest stays as `Chain::new` left it.
 #[inline]
 pub(super) fn fill_send(
     region: &RegionKey<'_>,
