@@ -51,7 +51,8 @@ pub enum SendError {
         /// Bytes possible on this connection.
         max: u32,
     },
-    /// The connection is not up (not yet, not any more, or the handle is of an earlier life).
+    /// The connection is not up (not yet, not any more, or the handle is of an earlier life). Not any more is also what holds
+    /// between the end of the peer and [`Handler::on_close`](super::Handler::on_close), while what it sent is still taken.
     #[error("the connection is not established")]
     NotOpen,
 }
