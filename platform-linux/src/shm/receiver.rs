@@ -125,7 +125,7 @@ impl Receiver {
     /// The next descriptor's word, if it is there.
     #[inline]
     pub(super) fn peek(&self) -> Option<Word> {
-        // SAFETY: a slot of the peer's mapped segment; the offset comes from our own numbers.
+        // SAFETY: a slot of the peer's mapped segment, at an offset from our own numbers, or the one that nothing comes to.
         let word = unsafe { slot::load(self.slot) };
         (word.phase() == self.phase).then_some(word)
     }
