@@ -221,3 +221,20 @@ fn two_depths_that_differ_never_deadlock() {
         world.end();
     }
 }
+
+/// Both ask without limit and answer in place only, against the advice of `Answer::InPlace`: every receive of both is held by an
+/// answer that waits for the other. Then they wait for each other, but in silence; and a close still ends it.
+#[test]
+fn two_that_hold_all_their_receives_fall_silent() {
+    for depths in [[1, 1], [2, 2], [3, 5], [8, 8], [1, 32], [32, 8], [64, 64]] {
+        let mut spaces = depths.map(|depth| Space::new(config(depth), 1));
+        let plan = Plan { count: 5_000, window: u32::MAX, ..Plan::default() };
+        let mut world = pair(&mut spaces, 11, plan, plan);
+        world.connect(0, 1);
+        let silent = (0..100_000).any(|_| !world.step());
+        assert!(silent, "depths {depths:?}: they talk for ever");
+        assert!(world.nodes.iter().all(|node| !node.app.done()), "depths {depths:?}: this shows nothing");
+        // The application's close has an end too.
+        world.end();
+    }
+}
