@@ -100,8 +100,8 @@ impl Workshop {
             .output()?;
         if !built.status.success() {
             let text = String::from_utf8_lossy(&built.stderr);
-            let error = text.lines().find(|line| line.starts_with("error")).unwrap_or("no word why").to_string();
-            return Ok(Verdict::Broken(format!("it does not build: {error}")));
+            let error = text.lines().find(|line| line.starts_with("error")).unwrap_or("no word why");
+            return Ok(Verdict::Broken(format!("it does not build ({}): {error}", built.status)));
         }
         let program = String::from_utf8_lossy(&built.stdout)
             .lines()

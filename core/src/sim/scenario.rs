@@ -71,18 +71,23 @@ impl Scenario {
         let conns = 1 + random.below(if self == Scenario::Small { 2 } else { 4 }) as usize;
         let calm = random.below(4) == 0;
         let faults = if calm { gentle(random) } else { self.faults(random) };
-        let config = config_of(random, depth);
+        let mut config = config_of(random, depth);
+        if calm {
+            // With a keepalive a network never falls silent.
+            config.keepalive = None;
+        }
         // Without credits a peer of another depth has not as many receives as are sent to it.
-        let differ = config.mode == Mode::Spinwire && random.below(3) == 0;
+        let differ = config.mode == Mode::Spinwire && random.below(2) == 0;
         let depths: Vec<_> = (0..nodes).map(|_| if differ { random.pick(depths) } else { depth }).collect();
-        // A network with a keepalive never falls silent.
-        let calm = calm && config.keepalive.is_none();
         let operates = random.below(3) == 0;
         // Areas of one-sided operations are longer than the shortest messages.
         let sizes: &[u32] = if random.below(6) == 0 && !calm && !operates { &[16, 64] } else { &[64] };
         let mut space = |depth| Space::new(Config { depth, message_bytes_max: random.pick(sizes), ..config }, conns);
         let mut spaces: Vec<_> = depths.iter().map(|&depth| space(depth)).collect();
         let mut plans: Vec<_> = depths.iter().map(|&depth| self.plan(random, depth, calm)).collect();
+        if config.mode == Mode::Spinwire {
+            plans.iter_mut().for_each(|plan| self.asks_without_limit(random, plan, calm));
+        }
         if operates {
             spaces = spaces.into_iter().map(|space| space.with_operations(random.pick(&[1, 2, 8]))).collect();
         } else {
@@ -165,6 +170,17 @@ impl Scenario {
             refuses: if calm || random.below(6) > 0 { 0 } else { 300 },
             operations: random.pick(&[0, 0, 3, 20]),
             trespasses: if calm || random.below(8) > 0 { 0 } else { 100 },
+        }
+    }
+
+    /// Some machines ask far more than their depth before they have an answer. Where all has to be done in the end they answer by
+    /// copy: held in their receives, the other's questions would wait for the own (see `Answer::InPlace`).
+    fn asks_without_limit(self, random: &mut Random, plan: &mut Plan, calm: bool) {
+        if random.below(if calm { 2 } else { 6 }) == 0 {
+            let most = if self == Scenario::Many { 40 } else { 300 };
+            let count = random.below(most) as u32;
+            let style = if calm { Style::Copy } else { plan.style };
+            *plan = Plan { count, requests: 1_000, window: u32::MAX, style, ..*plan };
         }
     }
 }
