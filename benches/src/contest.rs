@@ -101,6 +101,10 @@ impl<'a> Contestant<'a> {
                     tally.kept += 1;
                     return Some(sample);
                 }
+                Err(Dropped::Failed) => {
+                    tally.failed += 1;
+                    return None;
+                }
                 Err(Dropped::Switched) => tally.switched += 1,
                 Err(Dropped::Moved) => {
                     tally.moved += 1;
@@ -135,6 +139,8 @@ pub struct Tally {
     pub switched: u64,
     /// Dropped: [`Dropped::Moved`].
     pub moved: u64,
+    /// Not measured: [`Dropped::Failed`].
+    pub failed: u64,
     /// Not measured at all: every repetition was dropped.
     pub given_up: u64,
 }
@@ -145,6 +151,7 @@ impl Tally {
         self.kept += other.kept;
         self.switched += other.switched;
         self.moved += other.moved;
+        self.failed += other.failed;
         self.given_up += other.given_up;
     }
 }
@@ -248,7 +255,7 @@ mod tests {
         let mut tally = Tally::default();
         let results = run(&mut [contestant], 1, EFFORT, &mut tally);
         assert_eq!(results, [[[7.0, 7.0]]]);
-        assert_eq!(tally, Tally { kept: 7, switched: 7, moved: 7, given_up: 0 });
+        assert_eq!(tally, Tally { kept: 7, switched: 7, moved: 7, ..Tally::default() });
     }
 
     #[test]
@@ -257,6 +264,19 @@ mod tests {
         let sample = Sample::percentiles(Duration::ZERO, ticks);
         let in_ticks = sample.ns.iter().map(|ns| (ns / window::ns_per_tick()).round()).collect::<Vec<_>>();
         assert_eq!(in_ticks, [103.0, 120.0]);
+    }
+
+    #[test]
+    fn a_window_that_failed_is_not_tried_again_and_the_others_count() {
+        let mut calls = 0;
+        let contestant = Contestant::windows("frail", move |_| {
+            calls += 1;
+            if calls % 3 == 0 { Err(Dropped::Failed) } else { Ok(Sample::per_item(Duration::from_nanos(1), 1)) }
+        });
+        let mut tally = Tally::default();
+        let results = run(&mut [contestant], 1, EFFORT, &mut tally);
+        assert_eq!(results, [[[1.0, 1.0]]]);
+        assert_eq!(tally, Tally { kept: 5, failed: 2, ..Tally::default() });
     }
 
     #[test]

@@ -50,12 +50,14 @@
 //! | [`limits`] | what Spinwire has to reach, in one place |
 //! | [`null`] | the core's loop over a fabric that does nothing |
 //! | [`ping_pong`] | the bare cache line |
-//! | [`report`] | the table, and the same as JSON |
+//! | [`report`] | the table of a contest, and the same as JSON |
+//! | [`summary`] | all contests of a run in one look |
 //! | [`rings`] | rings as contestants |
 //! | [`dpdk`] | DPDK's ring and pool, where they are installed |
-//! | [`run`] | the arguments, and what is done with a contest: compare, criterion, or a test |
+//! | [`run`] | what is done with a contest, as the arguments say: compare, criterion, or a test |
 #![deny(unsafe_code)]
 
+mod arguments;
 pub mod contest;
 pub mod cores;
 pub mod gate;
@@ -65,6 +67,7 @@ pub mod ping_pong;
 pub mod report;
 pub mod rings;
 pub mod run;
+pub mod summary;
 pub mod window;
 
 #[allow(unsafe_code)]

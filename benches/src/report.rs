@@ -1,11 +1,12 @@
 //! The outcome of contests: as a table, and as JSON.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
 use crate::contest::{Results, Tally, median};
 use crate::limits::{BARE, BEST_PEER, Limit, Ratio};
+use crate::window::Place;
 
 /// The outcome of one contest.
 #[derive(Debug)]
@@ -16,8 +17,17 @@ pub struct Outcome {
     results: Results,
     verdicts: Vec<Verdict>,
     tally: Tally,
-    /// How far the CPUs were apart, in words and in ns, if it matters.
-    pub(crate) placement: Option<(String, f64)>,
+    /// If it matters.
+    pub(crate) placement: Option<Placement>,
+}
+
+/// Where the CPUs of a contest were.
+#[derive(Clone, Debug)]
+pub(crate) struct Placement {
+    pub words: String,
+    pub place: Place,
+    /// A bare round trip of a cache line between them.
+    pub bare_ns: f64,
 }
 
 /// Whether a limit holds.
@@ -37,12 +47,26 @@ impl Verdict {
         self.ratio.map(|ratio| self.limit.allows(ratio))
     }
 
-    fn word(&self) -> &'static str {
+    /// `ok`, `OVER` or `not judged`.
+    pub(crate) fn word(&self) -> &'static str {
         match self.holds() {
             Some(true) => "ok",
             Some(false) => "OVER",
             None => "not judged",
         }
+    }
+}
+
+/// `p50: time 1.31 x bare, at most 1.30`.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, word, limit) = match self.limit {
+            Ratio::TimeAtMost(limit) => ("time", "at most", limit),
+            Ratio::RateAtLeast(limit) => ("rate", "at least", limit),
+        };
+        let ratio = self.ratio.map_or("none".into(), |ratio| format!("{ratio:.2}"));
+        let Verdict { metric, of, .. } = self;
+        write!(f, "{metric}: {kind} {ratio} x {of}, {word} {limit:.2}")
     }
 }
 
@@ -66,6 +90,18 @@ impl Outcome {
         };
         outcome.verdicts = limits.iter().map(|limit| outcome.judge(limit)).collect();
         outcome
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn metrics(&self) -> &[&'static str] {
+        &self.metrics
+    }
+
+    pub(crate) fn contestants(&self) -> &[&'static str] {
+        &self.contestants
     }
 
     /// One for each limit.
@@ -96,7 +132,13 @@ impl Outcome {
         median(&mut passes.map(|(&ours, &theirs)| counted.of_times(ours, theirs)).collect::<Vec<_>>())
     }
 
-    fn ns(&self, who: usize, metric: usize) -> f64 {
+    /// Our time divided by another's.
+    pub(crate) fn times(&self, metric: usize, other: usize) -> f64 {
+        self.ratio(Ratio::TimeAtMost(0.0), metric, other)
+    }
+
+    /// The median of the passes.
+    pub(crate) fn ns(&self, who: usize, metric: usize) -> f64 {
         median(&mut self.results[who][metric].clone())
     }
 
@@ -111,8 +153,8 @@ impl Outcome {
     /// The table, and a line for each limit.
     pub fn table(&self) -> String {
         let mut text = self.name.clone();
-        if let Some((words, _)) = &self.placement {
-            let _ = write!(text, " ({words})");
+        if let Some(placement) = &self.placement {
+            let _ = write!(text, " ({})", placement.words);
         }
         text.push('\n');
         let metrics: Vec<usize> = (0..self.metrics.len()).collect();
@@ -120,15 +162,10 @@ impl Outcome {
             self.block(beside, &mut text);
         }
         for verdict in &self.verdicts {
-            let (kind, word, limit) = match verdict.limit {
-                Ratio::TimeAtMost(limit) => ("time", "at most", limit),
-                Ratio::RateAtLeast(limit) => ("rate", "at least", limit),
-            };
-            let ratio = verdict.ratio.map_or("none".into(), |ratio| format!("{ratio:.2}"));
-            let Verdict { metric, of, .. } = verdict;
-            let _ = writeln!(text, "  {:10} {metric}: {kind} {ratio} x {of}, {word} {limit:.2}", verdict.word());
+            let _ = writeln!(text, "  {:10} {verdict}", verdict.word());
         }
-        if self.tally.switched + self.tally.moved + self.tally.given_up > 0 {
+        let Tally { switched, moved, failed, given_up, .. } = self.tally;
+        if switched + moved + failed + given_up > 0 {
             let _ = writeln!(text, "  {}", windows(self.tally));
         }
         text
@@ -149,7 +186,7 @@ impl Outcome {
             let _ = write!(text, "  {contestant:24}");
             for &metric in metrics {
                 let (lowest, highest) = spread(&self.results[who][metric]);
-                let (ns, time) = (self.ns(who, metric), self.ratio(Ratio::TimeAtMost(0.0), metric, who));
+                let (ns, time) = (self.ns(who, metric), self.times(metric, who));
                 if !ns.is_finite() {
                     let _ = write!(text, "{:>13}  {:>18}  {:>8}  {:>6}  ", "none", "", "", "");
                     continue;
@@ -157,6 +194,7 @@ impl Outcome {
                 let (range, rate) = (format!("{lowest:.2}..{highest:.2}"), rate(1e3 / ns));
                 let _ = write!(text, "{ns:>13.2}  {range:>18}  {rate:>8}  {time:>6.2} x");
             }
+            text.truncate(text.trim_end().len());
             text.push('\n');
         }
     }
@@ -181,7 +219,7 @@ impl Outcome {
             "contest": self.name,
             "contestants": contestants.collect::<Vec<_>>(),
             "limits": verdicts.collect::<Vec<_>>(),
-            "bare_round_trip_ns": self.placement.as_ref().map(|(_, ns)| ns),
+            "bare_round_trip_ns": self.placement.as_ref().map(|placement| placement.bare_ns),
             "windows": tally_json(self.tally),
         })
     }
@@ -189,17 +227,17 @@ impl Outcome {
 
 /// Windows counted and dropped, in words.
 pub fn windows(tally: Tally) -> String {
-    let Tally { kept, switched, moved, given_up } = tally;
+    let Tally { kept, switched, moved, failed, given_up } = tally;
     format!(
         "windows: {kept} counted, {switched} dropped for an involuntary context switch, {moved} because the placement \
-         changed, {given_up} given up"
+         changed, {failed} failed, {given_up} given up"
     )
 }
 
 /// The same as JSON.
 pub fn tally_json(tally: Tally) -> Value {
-    let Tally { kept, switched, moved, given_up } = tally;
-    json!({ "counted": kept, "switched": switched, "moved": moved, "given_up": given_up })
+    let Tally { kept, switched, moved, failed, given_up } = tally;
+    json!({ "counted": kept, "switched": switched, "moved": moved, "failed": failed, "given_up": given_up })
 }
 
 /// With a digit after the point, or as many as it takes to show three.

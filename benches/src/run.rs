@@ -1,5 +1,6 @@
 //! A bench's arguments, and what is done with its contests.
 
+use std::fmt::Write as _;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread;
@@ -8,10 +9,12 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use serde_json::{Value, json};
 
+use crate::arguments::{Compare, Mode};
 use crate::contest::{self, Contestant, Effort, Tally};
 use crate::cores::Cores;
 use crate::limits::Limit;
-use crate::report::{self, Outcome};
+use crate::report::{self, Outcome, Placement};
+use crate::summary;
 use crate::sys;
 use crate::window::{self, Pinned};
 
@@ -23,8 +26,8 @@ use crate::window::{self, Pinned};
 /// | `--compare` | contestants in rotating order; the table; status 1 if a limit does not hold |
 /// | none, as `cargo test` gives, or `--test` | everything once, with little work; no figure is taken |
 ///
-/// With `--compare` go `--quick`, `--passes N`, `--rounds N`, `--apart` (contests of two CPUs wait up to a minute until
-/// these are separate cores), `--json`, and a part of a contest's name.
+/// With `--compare` go `--quick`, `--passes N`, `--rounds N`, `--apart` or `--near` (contests of two CPUs wait up to a
+/// minute until these are that), `--json`, and a part of a contest's name.
 /// `SPINWIRE_CORES=0,1` names the CPUs.
 pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +35,7 @@ pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
     let cores = Cores::named().unwrap_or_else(|wrong| refuse(&wrong));
     cores.pin(0);
     let mut run = Run {
+        title: String::new(),
         cores,
         pinned: None,
         mode,
@@ -46,7 +50,8 @@ pub fn main(bench: &'static str, contests: impl FnOnce(&mut Run)) -> ExitCode {
         _ if sys::undisturbed() => ", real-time priority",
         _ => ", no real-time priority (as root there is)",
     };
-    run.say(&format!("{bench}: {}{priority}", run.cores.machine()));
+    run.title = format!("{bench}: {}{priority}", run.cores.machine());
+    run.say(&run.title);
     contests(&mut run);
     run.finish(bench)
 }
@@ -56,71 +61,10 @@ fn refuse(wrong: &str) -> ! {
     process::exit(2)
 }
 
-enum Mode {
-    Compare(Compare),
-    Criterion(Box<Criterion>),
-    Test,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Compare {
-    passes: usize,
-    rounds: usize,
-    window: Duration,
-    json: bool,
-    apart: bool,
-    only: String,
-}
-
-impl Mode {
-    fn parse(arguments: &[String]) -> Result<Self, String> {
-        let has = |name: &str| arguments.iter().any(|argument| argument == name);
-        if has("--compare") {
-            Ok(Mode::Compare(Compare::parse(arguments)?))
-        } else if has("--bench") && !has("--test") {
-            Ok(Mode::Criterion(Box::new(Criterion::default().configure_from_args())))
-        } else {
-            Ok(Mode::Test)
-        }
-    }
-}
-
-impl Compare {
-    fn parse(arguments: &[String]) -> Result<Self, String> {
-        let Effort { passes, rounds, window } = Effort::FULL;
-        let mut compare = Compare { passes, rounds, window, json: false, apart: false, only: String::new() };
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            let mut number = || match arguments.next().map(|number| number.parse()) {
-                Some(Ok(number)) if number > 0 => Ok(number),
-                _ => Err(format!("{argument} takes a number above zero")),
-            };
-            match &**argument {
-                // The second is cargo's.
-                "--compare" | "--bench" => {}
-                "--json" => compare.json = true,
-                "--apart" => compare.apart = true,
-                "--passes" => compare.passes = number()?,
-                "--rounds" => compare.rounds = number()?,
-                "--quick" => {
-                    let Effort { passes, rounds, window } = Effort::QUICK;
-                    compare = Compare { passes, rounds, window, ..compare };
-                }
-                other if other.starts_with('-') => {
-                    return Err(format!(
-                        "there is no {other}; with --compare go --quick, --passes N, --rounds N, --apart, --json, and a \
-                         part of a contest's name"
-                    ));
-                }
-                only => compare.only = only.to_owned(),
-            }
-        }
-        Ok(compare)
-    }
-}
-
 /// A bench at work.
 pub struct Run {
+    /// The bench, the machine, and with which priority.
+    title: String,
     cores: Cores,
     /// For the next contest, if it is one of several threads.
     pinned: Option<Arc<Pinned>>,
@@ -162,7 +106,11 @@ impl Run {
                 let results = contest::run(contestants, metrics.len(), Effort { passes, rounds, window }, &mut tally);
                 let names: Vec<_> = contestants.iter().map(|contestant| contestant.name).collect();
                 let mut outcome = Outcome::new(name, metrics, &names, limits, (results, tally));
-                outcome.placement = pinned.map(|pinned| (pinned.class(), pinned.usual_ns()));
+                outcome.placement = pinned.map(|pinned| Placement {
+                    words: pinned.class(),
+                    place: pinned.place(),
+                    bare_ns: pinned.usual_ns(),
+                });
                 if !json {
                     println!("{}", outcome.table());
                 }
@@ -190,15 +138,15 @@ impl Run {
 
     /// For the next contest, which is one of several threads: looks afresh how far the CPUs are apart, because a
     /// hypervisor moves them, and the windows of one contest have to agree. Ends the process with status 2 where there
-    /// are not two CPUs.
+    /// are not two CPUs, or where they do not come to be where they are wanted.
     pub fn pinned(&mut self) -> Arc<Pinned> {
         let look = || Arc::new(Pinned::survey(&self.cores).unwrap_or_else(|wrong| refuse(&wrong)));
         let mut pinned = look();
-        if let Mode::Compare(Compare { apart: true, .. }) = self.mode {
+        if let Mode::Compare(Compare { place: Some(place), .. }) = self.mode {
             let start = Instant::now();
-            while !pinned.is_apart() {
-                if start.elapsed() > APART_WITHIN {
-                    refuse(&format!("--apart: {}, and that did not change in {APART_WITHIN:?}", pinned.class()));
+            while pinned.place() != place {
+                if start.elapsed() > PLACED_WITHIN {
+                    refuse(&format!("--{place}: {}, and that did not change in {PLACED_WITHIN:?}", pinned.class()));
                 }
                 thread::sleep(Duration::from_millis(100));
                 pinned = look();
@@ -215,7 +163,27 @@ impl Run {
         }
     }
 
+    /// What takes several contests to say, on one screen: the machine, the figures, who is missing, which limits do not hold.
+    /// Empty after one contest.
+    fn look(&self) -> String {
+        let mut text = summary::tables(&self.outcomes);
+        if text.is_empty() {
+            return text;
+        }
+        text = format!("{}\n{text}\n", self.title);
+        for (who, reason) in &self.skipped {
+            let _ = writeln!(text, "skipped: {who}: {reason}");
+        }
+        for outcome in &self.outcomes {
+            for verdict in outcome.verdicts().iter().filter(|verdict| verdict.holds() != Some(true)) {
+                let _ = writeln!(text, "{}: {} {verdict}", verdict.word(), outcome.name());
+            }
+        }
+        text
+    }
+
     fn finish(self, bench: &str) -> ExitCode {
+        let look = self.look();
         let compare = match self.mode {
             Mode::Compare(compare) => compare,
             Mode::Criterion(criterion) => {
@@ -246,6 +214,7 @@ impl Run {
             });
             println!("{all}");
         } else {
+            print!("{look}");
             println!(
                 "{bench}: {ok} limits ok, {over} over, {not_judged} not judged; {} contestants skipped; {} passes of {} \
                  rounds, {} s\n{}",
@@ -284,34 +253,7 @@ fn estimate(criterion: &mut Criterion, name: &str, contestants: &mut [Contestant
     group.finish();
 }
 
-/// How long `--apart` waits.
-const APART_WITHIN: Duration = Duration::from_secs(60);
+/// How long `--apart` and `--near` wait.
+const PLACED_WITHIN: Duration = Duration::from_secs(60);
 /// Things a contestant does in a test.
 const TEST_TIMES: u64 = 1000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(arguments: &[&str]) -> Result<Compare, String> {
-        Compare::parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn arguments_are_taken_in_any_order_and_others_are_refused() {
-        let compare =
-            parse(&["round_trip", "--json", "--bench", "--compare", "--quick", "--passes", "3"]).expect("right");
-        let wanted = Compare {
-            passes: 3,
-            rounds: 1,
-            window: Effort::QUICK.window,
-            json: true,
-            apart: false,
-            only: "round_trip".to_owned(),
-        };
-        assert_eq!(compare, wanted);
-        for wrong in [&["--passes"][..], &["--rounds", "0"], &["--rounds", "x"], &["--jason"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
-    }
-}

@@ -5,6 +5,7 @@
 //! of one real core, where a cache line costs a sixth and everything looks six times better; a bare ping-pong of a
 //! cache line right before and right after tells.
 
+use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
@@ -25,6 +26,8 @@ pub enum Dropped {
     Switched,
     /// The ping-pong before or after was not what is usual in this run: the CPUs are not where they were.
     Moved,
+    /// The contestant could not be run.
+    Failed,
 }
 
 /// Times `work` on the calling thread, which has to be pinned.
@@ -50,6 +53,24 @@ pub fn ns_per_tick() -> f64 {
 }
 
 pub use crate::sys::{involuntary_switches, ticks, undisturbed};
+
+/// How far two CPUs are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Two threads of a core, or cores that share a near cache.
+    Near,
+    /// Separate cores that share none.
+    Apart,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Near => "near",
+            Place::Apart => "apart",
+        })
+    }
+}
 
 /// Several threads that work at once, on the first CPUs of a list.
 pub struct Pinned {
@@ -92,19 +113,15 @@ impl Pinned {
         self.usual_ns
     }
 
-    /// Whether the CPUs are separate cores that share no near cache. A line costs SMT siblings a few tens of nanoseconds.
-    pub fn is_apart(&self) -> bool {
-        self.usual_ns > NEAR_NS
+    /// Where the CPUs are. A line costs SMT siblings a few tens of nanoseconds.
+    pub fn place(&self) -> Place {
+        if self.usual_ns > NEAR_NS { Place::Apart } else { Place::Near }
     }
 
-    /// That in words.
+    /// That in a sentence.
     pub fn class(&self) -> String {
-        let class = if self.is_apart() { "apart" } else { "near" };
-        format!(
-            "CPUs {} are {class}: a bare round trip of a cache line takes {:.0} ns",
-            self.cores.names(),
-            self.usual_ns
-        )
+        let (names, place, ns) = (self.cores.names(), self.place(), self.usual_ns);
+        format!("CPUs {names} are {place}: a bare round trip of a cache line takes {ns:.0} ns")
     }
 
     /// The number of CPUs, at least two.

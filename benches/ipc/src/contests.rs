@@ -1,9 +1,11 @@
 //! What is compared, and what Spinwire has to reach.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::env;
 
 use spinwire_benches::limits::{BARE, BEST_PEER, Limit, time_at_most};
+use spinwire_benches::window::Dropped;
 use spinwire_benches::{Contestant, Run};
 
 use crate::pair::Pair;
@@ -65,11 +67,17 @@ fn contest(
         Kind::Trips => ("round_trip", &["p50", "p99", "p99.9", "mean"]),
         Kind::Stream => ("stream", &["message"]),
     };
-    let name = format!("ipc/{word}/{bytes}B");
+    let size = match bytes {
+        0..1024 => format!("{bytes}B"),
+        1024..1_048_576 => format!("{}KiB", bytes >> 10),
+        _ => format!("{}MiB", bytes >> 20),
+    };
+    let name = format!("ipc/{word}/{size}");
     if !run.wants(&name) {
         return;
     }
     let pinned = run.pinned();
+    let failed: RefCell<Vec<(&'static str, String)>> = RefCell::default();
     let mut contestants = Vec::new();
     for peer in peers::ALL {
         let which = match pair.open(peer, bytes, kind.depth(bytes)) {
@@ -93,13 +101,27 @@ fn contest(
             skip(run, skipped, program.name, &why.to_string());
             continue;
         }
-        let pinned = &pinned;
+        let (pinned, failed, mut failures) = (&pinned, &failed, 0);
         contestants.push(Contestant::windows(program.name, move |_| {
-            pair.apart(pinned, || program.measure(pair.cores(), kind, bytes, priority).expect("it has worked before"))
+            if failures == FAILURES {
+                return Err(Dropped::Failed);
+            }
+            pair.apart(pinned, || {
+                let sample = program.measure(pair.cores(), kind, bytes, priority);
+                sample
+                    .map_err(|why| {
+                        failures += 1;
+                        failed.borrow_mut().push((program.name, why.to_string()));
+                    })
+                    .ok()
+            })
         }));
     }
     run.contest(&name, metrics, limits, &mut contestants);
     drop(contestants);
+    for (who, why) in failed.into_inner() {
+        skip(run, skipped, who, &format!("in a window of {name}: {why}"));
+    }
     pair.close().expect("the answering process lets go");
 }
 
@@ -109,6 +131,9 @@ fn skip(run: &mut Run, skipped: &mut BTreeSet<(&'static str, String)>, who: &'st
         run.skip(who, why);
     }
 }
+
+/// A program that failed so often in a contest is not started again in it.
+const FAILURES: u32 = 3;
 
 /// The whole way through loop and handler on both sides.
 const ROUND_TRIP: &[Limit] = &[

@@ -136,11 +136,12 @@ impl Pair {
         Ok(Sample::per_item(elapsed, times))
     }
 
-    /// A window of other programs: `work` runs between two checks of the placement, while the answering process sleeps.
+    /// A window of other programs: `work` runs between two checks of the placement, while the answering process sleeps. It gives
+    /// nothing if they failed.
     ///
     /// # Errors
     /// Why it does not count.
-    pub fn apart(&self, pinned: &Pinned, work: impl FnOnce() -> Sample) -> Result<Sample, Dropped> {
+    pub fn apart(&self, pinned: &Pinned, work: impl FnOnce() -> Option<Sample>) -> Result<Sample, Dropped> {
         let window = self.next();
         let _busy = self.watch.busy("running other programs");
         self.send(format_args!("check {window} 0"));
@@ -148,7 +149,11 @@ impl Pair {
         let sample = work();
         self.send(format_args!("check {window} 1"));
         let after = self.check(window, 1);
-        if pinned.is_usual(before) && pinned.is_usual(after) { Ok(sample) } else { Err(Dropped::Moved) }
+        match sample {
+            None => Err(Dropped::Failed),
+            Some(sample) if pinned.is_usual(before) && pinned.is_usual(after) => Ok(sample),
+            Some(_) => Err(Dropped::Moved),
+        }
     }
 
     fn window(
