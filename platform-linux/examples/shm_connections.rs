@@ -9,7 +9,11 @@
 //! as many messages in flight as the depth says. Both cores have two engines, one with 16 connections and one with 1,024, and
 //! take turns with them in windows of some milliseconds, so that all contestants meet the same machine. A figure is the length
 //! of a window by the messages that came back in it: what one message costs the slower of the two cores. Windows in which the
-//! kernel took a core away are thrown away and done again. Medians over all windows.
+//! kernel took a core away are thrown away and done again. Medians over all windows. Under a real-time policy it refuses to
+//! run.
+
+#[path = "common/real_time.rs"]
+mod real_time;
 
 use std::error::Error;
 use std::fs;
@@ -34,7 +38,7 @@ const WINDOW: Nanos = Nanos::from_millis(2);
 const SETTLED: Nanos = Nanos::from_millis(20);
 /// A window is tried so often before it counts whatever happened.
 const TRIES: usize = 100;
-/// All connections have to be there by then.
+/// Whatever is waited for has to be there by then: all connections, all that is in flight.
 const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// Which engine runs: of the few connections or of the many. Anything else ends the answering core.
@@ -43,7 +47,15 @@ const STOP: usize = 2;
 
 type Fault = Box<dyn Error + Send + Sync>;
 
-fn main() -> Result<(), Fault> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("shm_connections: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Fault> {
+    real_time::refuse()?;
     let numbers: Vec<u32> = std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
     let number = |n: usize, default| numbers.get(n).copied().unwrap_or(default);
     let (first, second, depth) = (number(0, 0), number(1, 1), number(2, 1));
@@ -59,12 +71,14 @@ fn main() -> Result<(), Fault> {
     let sides = |cpu| [options(cpu, FEW), options(cpu, MANY)];
     let costs = thread::scope(|threads| -> Result<Vec<f64>, Fault> {
         let answering = threads.spawn(|| answer(&sides(first), &names, &phase, &listening));
-        while listening.get().is_none() && !answering.is_finished() {
+        let begun = clock::now();
+        while listening.get().is_none() && !answering.is_finished() && clock::now().since(begun) < PATIENCE {
             thread::yield_now();
         }
         let asked = match listening.get() {
             Some(answerer) => ask(&sides(second), &names, depth, (&phase, answerer)),
-            None => Ok(Vec::new()),
+            None if answering.is_finished() => Ok(Vec::new()),
+            None => Err(format!("the answering core does not listen within {PATIENCE}").into()),
         };
         phase.store(STOP, Ordering::Release);
         answering.join().unwrap_or_else(|_| Err("the answering thread panicked".into()))?;
@@ -150,12 +164,11 @@ fn ask(
     let mut clients = [Client::default(), Client::default()];
     for (n, (reactor, client)) in reactors.iter_mut().zip(&mut clients).enumerate() {
         phase.store(n, Ordering::Release);
-        let (wanted, begun) = (options[n].connections as usize, clock::now());
+        let wanted = options[n].connections as usize;
         for _ in 0..wanted {
             reactor.engine().with(|cx| cx.connect(EndpointId(0)))?;
         }
-        reactor.run(client, |client| client.conns.len() == wanted || clock::now().since(begun) > PATIENCE)?;
-        if client.conns.len() < wanted {
+        if !run_until(reactor, client, |client| client.conns.len() == wanted)? {
             return Err(format!("{} of {wanted} connections came up (ulimit -n?)", client.conns.len()).into());
         }
     }
@@ -186,6 +199,17 @@ fn ask(
         costs[costs.len() / 2]
     };
     Ok(costs.into_iter().map(median).collect())
+}
+
+/// Turns until `done` says so; `false` when it does not in time.
+fn run_until(
+    reactor: &mut Reactor<'_, ShmControl<'_>>,
+    client: &mut Client,
+    done: impl Fn(&Client) -> bool,
+) -> Result<bool, Fault> {
+    let begun = clock::now();
+    reactor.run(client, |client| done(client) || clock::now().since(begun) > PATIENCE)?;
+    Ok(done(client))
 }
 
 /// A thread of this process, as the kernel shows it.
@@ -228,7 +252,9 @@ fn window(
     // Each has been round before it counts, and those that talked in the window before are known to be silent.
     let (warm, begun) = (4 * client.in_flight as u64, clock::now());
     client.echoes = 0;
-    reactor.run(client, |client| client.echoes >= warm && clock::now().since(begun) > SETTLED)?;
+    if !run_until(reactor, client, |client| client.echoes >= warm && clock::now().since(begun) > SETTLED)? {
+        return Err(format!("{} of {warm} messages came back within {PATIENCE}", client.echoes).into());
+    }
     let before = taken_away(threads)?;
     client.echoes = 0;
     let begun = clock::now();
@@ -239,7 +265,9 @@ fn window(
     })?;
     let (elapsed, echoes) = (clock::now().since(begun), client.echoes);
     client.again = false;
-    reactor.run(client, |client| client.in_flight == 0)?;
+    if !run_until(reactor, client, |client| client.in_flight == 0)? {
+        return Err(format!("{} messages did not come back within {PATIENCE}", client.in_flight).into());
+    }
     // Now, for a thread that has lost its core shows how long it waited only when it has it again.
     let is_sound = taken_away(threads)? == before;
     Ok((elapsed.get() as f64 / echoes as f64, is_sound))

@@ -14,8 +14,10 @@
 //! only windows are counted whose bare windows before and after agree within a tenth with each other and within a fifth with what
 //! is usual in this run. The figure of a window is its length divided by its round trips; in a part of the windows each trip
 //! is stamped, at the cost of a look at the clock, for the percentiles. Ratios are those of windows to their neighbours;
-//! the median of each of seven passes is taken, and of these the median.
+//! the median of each of seven passes is taken, and of these the median. Under a real-time policy it refuses to run.
 
+#[path = "../common/real_time.rs"]
+mod real_time;
 mod side;
 mod statistics;
 
@@ -38,6 +40,7 @@ fn main() {
 }
 
 fn run() -> Result<(), Fault> {
+    real_time::refuse()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [role, place @ ..] = &arguments[..]
         && role == ANSWER

@@ -28,6 +28,9 @@ pub enum Contestant {
     Echo = 2,
 }
 
+/// What is waited for has to come within this: a line from the other process, or an echo.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+
 /// What the answering process is told at the end.
 const STOP: u64 = 3;
 
@@ -189,20 +192,14 @@ pub fn with_asker<R>(place: &Place, measure: impl FnOnce(&mut Asker<'_, '_>) -> 
     let mut setup = ShmSetup::new(&place.options(), role)?;
     let mut reactor = setup.start()?;
     let begun = clock::now();
-    let patience = Nanos::from_secs(10);
-    while pair.load(READY) == 0 {
-        hint::spin_loop();
-        if clock::now().since(begun) > patience {
-            return Err("the other process does not answer".into());
-        }
-    }
+    wait(|| pair.load(READY) != 0)?;
     let stamps = Stamps { clock: None, last: Instant::ZERO, trips: Box::new(Trips::new()) };
     let mut client = Client { conn: None, message: vec![7; place.bytes as usize], left: 0, stamps };
     pair.store(PHASE, Contestant::Echo as u64);
     reactor.engine().with(|cx| cx.connect(EndpointId(0)))?;
-    reactor.run(&mut client, |client| client.conn.is_some() || clock::now().since(begun) > patience)?;
+    reactor.run(&mut client, |client| client.conn.is_some() || clock::now().since(begun) > PATIENCE)?;
     if client.conn.is_none() {
-        return Err("the other process does not answer".into());
+        return Err(NO_ANSWER.into());
     }
     let mut asker = Asker { reactor: &mut reactor, pair, client, ball: 0 };
     let measured = measure(&mut asker);
@@ -236,18 +233,14 @@ impl Asker<'_, '_> {
                 for _ in 0..trips {
                     self.ball += 1;
                     self.pair.store(BALL, self.ball);
-                    while self.pair.load(BALL) != self.ball {
-                        hint::spin_loop();
-                    }
+                    wait(|| self.pair.load(BALL) == self.ball)?;
                     self.client.stamps.take();
                 }
             }
             Contestant::Transport => {
                 for _ in 0..trips {
                     self.pair.post();
-                    while !self.pair.poll() {
-                        hint::spin_loop();
-                    }
+                    wait(|| self.pair.poll())?;
                     self.pair.reap();
                     self.client.stamps.take();
                 }
@@ -257,9 +250,34 @@ impl Asker<'_, '_> {
                 let conn = self.client.conn.ok_or("not connected")?;
                 let Client { message, .. } = &self.client;
                 self.reactor.engine().with(|cx| cx.send(conn, message))?;
-                self.reactor.run(&mut self.client, |client| client.left == 0)?;
+                let (mut turns, begun) = (0_u32, clock::now());
+                self.reactor.run(&mut self.client, |client| {
+                    turns = turns.wrapping_add(1);
+                    client.left == 0 || (turns.is_multiple_of(1 << 16) && clock::now().since(begun) > PATIENCE)
+                })?;
+                if self.client.left > 0 {
+                    return Err(NO_ANSWER.into());
+                }
             }
         }
         Ok(())
+    }
+}
+
+const NO_ANSWER: &str = "the other process does not answer";
+
+/// Spins until `done` says so. The clock is looked at so seldom that no wait for a line meets it.
+fn wait(mut done: impl FnMut() -> bool) -> Result<(), Fault> {
+    let mut begun = None;
+    loop {
+        for _ in 0..1 << 16 {
+            if done() {
+                return Ok(());
+            }
+            hint::spin_loop();
+        }
+        if clock::now().since(*begun.get_or_insert_with(clock::now)) > PATIENCE {
+            return Err(NO_ANSWER.into());
+        }
     }
 }
