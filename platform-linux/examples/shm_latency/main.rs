@@ -16,6 +16,7 @@
 //! is stamped, at the cost of a look at the clock, for the percentiles. Ratios are those of windows to their neighbours;
 //! the median of each of seven passes is taken, and of these the median. Under a real-time policy it refuses to run.
 
+mod answer;
 #[path = "../common/real_time.rs"]
 mod real_time;
 mod side;
@@ -45,7 +46,7 @@ fn run() -> Result<(), Fault> {
     if let [role, place @ ..] = &arguments[..]
         && role == ANSWER
     {
-        return side::answer(&Place::read(place)?);
+        return answer::answer(&Place::read(place)?);
     }
     let number = |n: usize, default: &str| arguments.get(n).map_or(default, String::as_str).to_owned();
     let name = format!("shm://latency-{}", std::process::id());

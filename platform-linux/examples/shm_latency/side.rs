@@ -1,4 +1,4 @@
-//! The two sides: one asks and measures, the other answers as it is told.
+//! What both sides are set up with, and the side that asks and measures.
 
 use std::error::Error;
 use std::hint;
@@ -35,14 +35,14 @@ const PATIENCE: Nanos = Nanos::from_secs(10);
 const STOP: u64 = 3;
 
 /// The lines of each side's page.
-const PHASE: usize = 0;
-const BALL: usize = 1;
-const READY: usize = 2;
+pub const PHASE: usize = 0;
+pub const BALL: usize = 1;
+pub const READY: usize = 2;
 
 /// Where a side is, and what it speaks.
 pub struct Place {
     cpu: u32,
-    bytes: u32,
+    pub bytes: u32,
     name: String,
 }
 
@@ -53,15 +53,15 @@ impl Place {
         Ok(Self { cpu: cpu.parse()?, bytes: bytes.parse()?, name: name.clone() })
     }
 
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         Options { depth: Size::Asked(1), connections: 1, message_bytes_max: self.bytes, ..Options::on_core(self.cpu) }
     }
 
-    fn name(&self, part: &str) -> Result<Name, Fault> {
+    pub fn name(&self, part: &str) -> Result<Name, Fault> {
         Ok(format!("{}-{part}", self.name).parse()?)
     }
 
-    fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         Config {
             mode: Mode::Spinwire,
             depth: 1,
@@ -74,64 +74,9 @@ impl Place {
         }
     }
 
-    fn arena(&self) -> Result<Arena, Fault> {
+    pub fn arena(&self) -> Result<Arena, Fault> {
         let bytes = 2 * stride(self.bytes as usize);
         Ok(Arena::allocate(&ArenaConfig { bytes, ..ArenaConfig::default() })?)
-    }
-}
-
-struct Echo;
-
-impl Handler for Echo {
-    fn on_message(&mut self, _: &mut Cx<'_, '_>, _: ConnId, message: &mut [u8]) -> Answer {
-        Answer::InPlace(message.len() as u32)
-    }
-}
-
-/// The answering process.
-pub fn answer(place: &Place) -> Result<(), Fault> {
-    let role = ShmRole::Listen(place.name("echo")?, Users::default());
-    let mut setup = ShmSetup::new(&place.options(), role)?;
-    let mut reactor = setup.start()?;
-    let mut arena = place.arena()?;
-    let mut pair = Pair::listen(&place.name("pair")?, &place.config(), &mut arena, place.bytes)?;
-    pair.store(READY, 1);
-    // The other side's phase, which says whom to be.
-    let is = |pair: &Pair<'_>, contestant: Contestant| pair.load(PHASE) == contestant as u64;
-    let mut seen = 0;
-    loop {
-        if is(&pair, Contestant::Bare) {
-            while is(&pair, Contestant::Bare) {
-                for _ in 0..64 {
-                    let ball = pair.load(BALL);
-                    if ball == seen {
-                        hint::spin_loop();
-                    } else {
-                        seen = ball;
-                        pair.store(BALL, ball);
-                    }
-                }
-            }
-        } else if is(&pair, Contestant::Transport) {
-            while is(&pair, Contestant::Transport) {
-                for _ in 0..64 {
-                    if pair.poll() {
-                        pair.post();
-                        pair.reap();
-                    } else {
-                        hint::spin_loop();
-                    }
-                }
-            }
-        } else if is(&pair, Contestant::Echo) {
-            let mut turns = 0_u32;
-            reactor.run(&mut Echo, |_| {
-                turns = turns.wrapping_add(1);
-                turns.is_multiple_of(64) && !is(&pair, Contestant::Echo)
-            })?;
-        } else {
-            return Ok(());
-        }
     }
 }
 
