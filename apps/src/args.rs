@@ -76,7 +76,7 @@ pub struct PingArgs {
     /// The server.
     #[arg(value_name = "rdma://ADDR:PORT | shm://NAME")]
     pub target: Address,
-    /// Measured messages, like 100000, 100k or 1m [default: 100k, unless --seconds is given].
+    /// Measured messages, like 100000, 7.5k or 1m [default: 100k, unless --seconds is given].
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = units::count, conflicts_with = "seconds")]
     pub count: Option<u64>,
     /// Measure for so long, like 10, 2.5 or 1min; where --rate is out of reach, up to 1 s more.
@@ -85,13 +85,14 @@ pub struct PingArgs {
     /// Message size, like 0, 64, 4k or 1m.
     #[arg(long, allow_hyphen_values = true, value_name = "BYTES", default_value = "64", value_parser = value::size)]
     pub size: u32,
-    /// Messages in flight on each connection; what is above the server's own depth waits at the client.
+    /// Messages in flight on each connection. Those that the server has no receives for wait at the client: it has as many as
+    /// its own depth, and some spare ones.
     #[arg(long, allow_hyphen_values = true, value_name = "D", default_value = "1", value_parser = value::depth)]
     pub depth: u32,
     /// Connections, all on the one core.
     #[arg(long, allow_hyphen_values = true, value_name = "C", default_value = "1", value_parser = value::connections)]
     pub connections: u32,
-    /// Messages per second over all connections, like 10k, whatever the replies do. Latency is then measured from the
+    /// Messages per second over all connections, like 10k or 7.5k, whatever the replies do. Latency is then measured from the
     /// time a message was planned to go out, so that a stall counts for every message it delayed.
     #[arg(long, allow_hyphen_values = true, value_name = "R", value_parser = units::count)]
     pub rate: Option<u64>,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 pub use spinwire_linux::words::Grouped;
 
-/// Parses a size in bytes. `k`, `m` and `g` (also `KiB`, `MiB`, `GiB`) count in steps of 1,024.
+/// Parses a size in bytes. `k`, `m` and `g` (also `KiB`, `MiB`, `GiB`) count in steps of 1,024. Fractions are allowed where whole
+/// bytes come out.
 ///
 /// # Errors
 /// A sentence that shows what is accepted.
@@ -19,11 +20,11 @@ pub fn bytes(text: &str) -> Result<u32, String> {
         "g" | "gib" => 1 << 30,
         _ => return Err(hint()),
     };
-    let number: u64 = number.parse().map_err(|_| hint())?;
-    number.checked_mul(scale).and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(hint)
+    scaled(number, scale).and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(hint)
 }
 
-/// Parses a count. `k`, `m` and `g` count in steps of 1,000; underscores and commas may group digits.
+/// Parses a count. `k`, `m` and `g` count in steps of 1,000; underscores and commas may group digits. Fractions are allowed where
+/// a whole number comes out: `7.5k`.
 ///
 /// # Errors
 /// A sentence that shows what is accepted.
@@ -38,12 +39,11 @@ pub fn count(text: &str) -> Result<u64, String> {
         "g" => 1_000_000_000,
         _ => return Err(hint()),
     };
-    if number.is_empty() || number.contains('.') {
-        return Err(hint());
+    match scaled(number, scale).map(u64::try_from) {
+        None | Some(Ok(0)) => Err(hint()),
+        Some(Ok(count)) => Ok(count),
+        Some(Err(_)) => Err(format!("'{text}' is too large a count; write one up to {}", Grouped(u64::MAX))),
     }
-    let count = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
-    let count = count.ok_or_else(|| format!("'{text}' is too large a count; write one up to {}", Grouped(u64::MAX)))?;
-    if count > 0 { Ok(count) } else { Err(hint()) }
 }
 
 /// Parses a whole number in `range`, written as a [`count`] or as 0. `like` is one that makes sense.
@@ -99,6 +99,26 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// `number`, which may have a fraction, times `scale`, exactly; `None` if no whole number comes out, or it is no number. What is
+/// too large for any use is [`u128::MAX`].
+fn scaled(number: &str, scale: u64) -> Option<u128> {
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction.trim_end_matches('0')),
+        Some(_) => return None,
+        None => (number, ""),
+    };
+    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
+    // No scale has more than nine digits, nor more than thirty factors of two.
+    if !is_number || fraction.len() > 30 {
+        return None;
+    }
+    let Ok(whole) = whole.parse::<u64>() else { return Some(u128::MAX) };
+    let tenths = 10_u128.pow(fraction.len() as u32);
+    let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()?.checked_mul(scale.into())? };
+    let rest = (parts % tenths == 0).then_some(parts / tenths)?;
+    Some(u128::from(whole) * u128::from(scale) + rest)
+}
+
 /// Splits `4k` into `4` and `k`.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -111,10 +131,12 @@ mod tests {
 
     #[test]
     fn sizes_count_in_steps_of_1024() {
-        for (text, want) in [("0", 0), ("64", 64), ("4k", 4_096), ("4K", 4_096), ("1m", 1 << 20), ("8 MiB", 8 << 20)] {
+        for (text, want) in
+            [("0", 0), ("64", 64), ("4k", 4_096), ("4K", 4_096), ("1m", 1 << 20), ("8 MiB", 8 << 20), ("1.5k", 1_536)]
+        {
             assert_eq!(bytes(text), Ok(want), "{text}");
         }
-        for text in ["", "k", "4x", "-1", "1.5k", "4g", "99999999999g"] {
+        for text in ["", "k", "4x", "-1", "1.5", "0.3k", "4g", "99999999999g"] {
             assert!(bytes(text).unwrap_err().contains("4k"), "{text}");
         }
     }
@@ -125,11 +147,14 @@ mod tests {
         {
             assert_eq!(count(text), Ok(want), "{text}");
         }
-        for text in ["", "0", "1.5m", "1x", "k", "-1"] {
+        for (text, want) in [("7.5k", 7_500), ("0.25m", 250_000), ("1.000k", 1_000), ("2.0", 2), ("0.000000001g", 1)] {
+            assert_eq!(count(text), Ok(want), "{text}");
+        }
+        for text in ["", "0", "0.0k", "2.5", "1.2345k", "1.k", ".5k", "1.2.3k", "1x", "k", "-1", "0.0000000001g"] {
             assert!(count(text).unwrap_err().contains("is not a count from 1"), "{text}");
         }
         assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
-        for text in ["18446744073709551616", "99999999999999999999", "18446744073709552k"] {
+        for text in ["18446744073709551616", "99999999999999999999", "18446744073709552k", "18446744073709551.616k"] {
             let said = count(text).unwrap_err();
             assert_eq!(said, format!("'{text}' is too large a count; write one up to 18,446,744,073,709,551,615"));
         }
