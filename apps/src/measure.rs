@@ -30,6 +30,8 @@ pub struct Measure {
     pub turn_longest: Nanos,
     /// Messages the server has receives for at one time on a connection, where it says so.
     pub server_window: Option<u32>,
+    /// Connections that did not come up for good.
+    pub connects_failed: u64,
     from: Option<Instant>,
     until: Instant,
     last_turn: Option<Instant>,
@@ -50,6 +52,7 @@ impl Measure {
             unsent: 0,
             turn_longest: Nanos::ZERO,
             server_window: None,
+            connects_failed: 0,
             from: None,
             until: Instant::ZERO,
             last_turn: None,
@@ -124,9 +127,9 @@ impl Measure {
         }
     }
 
-    /// Attempts to connect that failed and were followed by another, from the start of the loop.
+    /// Attempts to connect that failed, from the start of the loop: those that were followed by another and those that were not.
     pub fn attempts_failed(&self) -> u64 {
-        self.stats_until.attempts_failed
+        self.stats_until.attempts_failed + self.connects_failed
     }
 
     /// What the loop did meanwhile.

@@ -3,7 +3,7 @@
 mod sending;
 
 use spinwire_core::cm::event::Peer as Who;
-use spinwire_core::cm::reason::CloseReport;
+use spinwire_core::cm::reason::{CloseReason, CloseReport};
 use spinwire_core::id::{ConnId, EndpointId};
 use spinwire_core::time::Instant;
 use spinwire_core::turn::{Answer, Cx, Handler};
@@ -232,7 +232,10 @@ impl Handler for Pinger {
         self.lost_queued += u64::from(report.unsent);
         match report.was_open {
             true => self.open -= 1,
-            false => self.opening -= 1,
+            false => {
+                self.opening -= 1;
+                self.measure.connects_failed += u64::from(report.reason != CloseReason::Local);
+            }
         }
         let trouble = match report.was_open {
             true => {

@@ -202,13 +202,15 @@ fn a_peer_that_dies_between_connecting_and_asking_holds_nobody_up() {
 
 #[test]
 fn nobody_there_is_said_at_once() {
-    let begun = Instant::now();
-    Running::spinwire(&format!("echo ping {} --core {}", shm_name(), common::fabric::cpu(1)))
+    let (begun, file) = (Instant::now(), scratch("nobody.json"));
+    let (name, core, json) = (shm_name(), common::fabric::cpu(1), file.display());
+    Running::spinwire(&format!("echo ping {name} --core {core} --json {json}"))
         .finish(PATIENCE)
         .expect_code(1)
         .expect("nobody listens")
         .expect("is the server running");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(number(&read_json(&file), "connect_attempts_failed"), 1);
 }
 
 #[test]
