@@ -138,7 +138,10 @@ impl fmt::Display for PingReport {
         table.row("warm-up", warmup);
         let waiting = match self.server_window {
             Some(window) if window < self.depth => {
-                format!("; the server takes {} at once, the rest waits at this side", Grouped(window.into()))
+                format!(
+                    "; the server has receives for {} (its depth and spare ones), the rest waits at this side",
+                    Grouped(window.into())
+                )
             }
             _ => String::new(),
         };
