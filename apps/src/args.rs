@@ -173,7 +173,7 @@ pub struct CoreArgs {
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Also write the report as JSON; `-` for standard output, instead of the table. A reader that closes its pipe before
-    /// it has all changes nothing of the status.
+    /// it has all changes nothing of the status. JSON.md, beside the source of this command, explains each field.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Print errors only; a server also its one line that clients can connect.

@@ -50,6 +50,9 @@ Examples:
 Where both devices are in one machine, name the client's with --bind, or the
 kernel takes the same for both ends.
 
+SIGINT, SIGTERM or SIGHUP ends the run, and what was measured so far is
+printed. A second signal ends it at once.
+
 Exit status:
   0    every message got its reply (and every byte was right, with --verify)
   1    the run failed: a wrong reply, a connection refused or lost, no
@@ -57,8 +60,7 @@ Exit status:
   2    wrong usage, or a file of --json or --plot that cannot be written
   3    it could not be set up here: no RDMA, no memory, no such core, no such
        address; or a report could not be written
-  130  stopped by SIGINT, 143 by SIGTERM, 129 by SIGHUP; what was measured so
-       far is printed";
+  130  stopped by SIGINT, 143 by SIGTERM, 129 by SIGHUP";
 
 #[cfg(test)]
 mod tests {

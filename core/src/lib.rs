@@ -1,7 +1,12 @@
 //! The deciding half of Spinwire: no operating system, no allocator, no clock.
 //!
 //! Events come in, actions go out; time is an argument, memory is handed in. The same code runs over verbs, over
-//! shared memory and under test fakes.
+//! shared memory and under a simulator.
+//!
+//! An application implements [`turn::Handler`] and is handed a [`turn::Cx`] to send, connect and close with; what a
+//! connection ended with is a [`cm::reason::CloseReport`]. The loop that calls it comes from a platform: on Linux from
+//! `spinwire-linux`, whose front page has a whole program. Who brings a platform of their own implements the two seams in
+//! [`fabric`], hands a [`turn::Engine`] its memory, and calls [`turn::Engine::turn`] again and again.
 //!
 //! | module | job |
 //! |---|---|
