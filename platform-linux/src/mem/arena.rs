@@ -184,6 +184,7 @@ type Placed = (Mapping, Option<OwnedFd>, Option<CallError>);
 /// Maps `len` bytes on `kind`, present in full.
 fn place(kind: PageKind, len: usize, config: &ArenaConfig) -> Result<Placed, Refused> {
     let wanted = (len / kind.page_bytes()) as u64;
+    Refused::short(kind, wanted)?;
     let refuse = |cause| Refused::call(kind, wanted, cause);
     let (mapping, memfd) = match config.shared {
         true => Mapping::shared(kind, len).map(|(mapping, fd)| (mapping, Some(fd))),
@@ -236,6 +237,21 @@ const LEN_MAX: usize = isize::MAX as usize - (4 << 30);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mem::Refusal;
+
+    /// Without the question the kernel would look for a process to end; the stop keeps it from that here.
+    #[test]
+    fn more_than_the_machine_has_is_refused_before_it_is_asked_for() {
+        let stop = Stop::default();
+        stop.set(libc::SIGTERM as u8);
+        for shared in [true, false] {
+            let config = ArenaConfig { shared, stop: stop.clone(), ..ArenaConfig::default() };
+            for kind in [PageKind::Small, PageKind::Transparent] {
+                let refused = place(kind, 1 << 46, &config).unwrap_err();
+                assert!(matches!(refused.reason, Refusal::Short(_)), "{refused}");
+            }
+        }
+    }
 
     #[test]
     fn a_lock_limit_is_named_with_the_size_and_the_way_to_raise_it() {

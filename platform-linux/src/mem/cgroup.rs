@@ -1,8 +1,6 @@
-//! The limit a container sets on hugepages. The kernel applies it when a page is first touched, not when it is mapped,
-//! so a mapping that went well says nothing about it.
-//!
-//! Only the unified hierarchy (cgroup v2) is looked at. The limit is for messages: whether pages can be had is decided
-//! by trying.
+//! The limits a container sets. That of hugepages the kernel applies when a page is first touched, not when it is mapped,
+//! so a mapping that went well says nothing about it. It is for messages, and looked for in the unified hierarchy (cgroup v2)
+//! only: whether such pages can be had is decided by trying. For ordinary memory see `room`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,21 +16,49 @@ pub struct CgroupLimit {
 
 /// The limit for pages of the kernel's name `size` (`2MB`, `1GB`); `None` where there is none, or none can be seen.
 pub(super) fn hugetlb_limit(size: &str) -> Option<CgroupLimit> {
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let cgroup = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let (mount, directory) = locate(&mountinfo, &cgroup)?;
+    let (mount, directory) = own_directory(None)?;
     tightest(&mount, &directory, size)
 }
 
-/// Where the unified hierarchy is mounted, and this process's directory in it.
-fn locate(mountinfo: &str, cgroup: &str) -> Option<(PathBuf, PathBuf)> {
-    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+/// Where one hierarchy tells what a group may have and has.
+pub(super) struct Hierarchy {
+    /// Its controller; `None` for the unified one.
+    pub(super) controller: Option<&'static str>,
+    /// The file of the limit.
+    pub(super) limit: &'static str,
+    /// The file of what is used.
+    pub(super) used: &'static str,
+    /// Of that, what the kernel takes back when it is short, as lines of `memory.stat`.
+    pub(super) given_back: &'static [&'static str],
+}
+
+/// Where the hierarchy of `controller` is mounted, and this process's directory in it; of the unified one if that is `None`.
+pub(super) fn own_directory(controller: Option<&str>) -> Option<(PathBuf, PathBuf)> {
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let cgroup = fs::read_to_string("/proc/self/cgroup").ok()?;
+    locate(&mountinfo, &cgroup, controller)
+}
+
+fn locate(mountinfo: &str, cgroup: &str, controller: Option<&str>) -> Option<(PathBuf, PathBuf)> {
+    // number:controllers:path
+    let path = cgroup.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let is_it = controller.map_or(controllers.is_empty(), |name| controllers.split(',').any(|one| one == name));
+        is_it.then_some(path)
+    })?;
     mountinfo.lines().find_map(|line| {
         // id parent major:minor root mount-point options [tags ...] - type source options
         let (left, right) = line.split_once(" - ")?;
         let mut fields = left.split(' ').skip(3);
         let (root, mount) = (fields.next()?, fields.next()?);
-        if !right.starts_with("cgroup2 ") {
+        let is_it = match controller {
+            None => right.starts_with("cgroup2 "),
+            Some(name) => {
+                let options = right.rsplit(' ').next().unwrap_or_default();
+                right.starts_with("cgroup ") && options.split(',').any(|one| one == name)
+            }
+        };
+        if !is_it {
             return None;
         }
         let below = Path::new(path).strip_prefix(root).ok()?;
@@ -60,13 +86,16 @@ mod tests {
         let mountinfo = "24 1 0:22 / /proc rw - proc proc rw\n\
                          38 31 0:35 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n\
                          41 31 0:38 /box /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
-        let at = |path: &str| locate(mountinfo, &format!("8:pids:/x\n0::{path}\n"));
+        let at = |path: &str| locate(mountinfo, &format!("8:cpu,pids:/x\n0::{path}\n"), None);
         let mount = PathBuf::from("/sys/fs/cgroup");
         assert_eq!(at("/box/a/b"), Some((mount.clone(), mount.join("a/b"))));
         assert_eq!(at("/box"), Some((mount.clone(), mount)));
         assert_eq!(at("/elsewhere"), None);
-        assert_eq!(locate(mountinfo, "8:pids:/x\n"), None);
-        assert_eq!(locate("", "0::/box\n"), None);
+        assert_eq!(locate(mountinfo, "8:pids:/x\n", None), None);
+        assert_eq!(locate("", "0::/box\n", None), None);
+        let pids = PathBuf::from("/sys/fs/cgroup/pids");
+        assert_eq!(locate(mountinfo, "8:cpu,pids:/x\n0::/box\n", Some("pids")), Some((pids.clone(), pids.join("x"))));
+        assert_eq!(locate(mountinfo, "8:memory:/x\n0::/box\n", Some("memory")), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::cgroup::{CgroupLimit, hugetlb_limit};
 use super::map::POPULATE;
 use super::memfd::space_hint;
 use super::page::PageKind;
+use super::room::{self, Room};
 use crate::sys::os::{CallError, Errno};
 use crate::words::Bytes;
 
@@ -52,6 +53,8 @@ pub enum Refusal {
         /// The file it is read from: there is one for private and one for shared memory.
         file: &'static str,
     },
+    /// There is less memory than was wanted. No call was made: the kernel would have ended a process for want of it.
+    Short(Room),
     /// A call failed.
     Call(CallError),
 }
@@ -77,6 +80,15 @@ impl Refused {
             PageKind::Transparent | PageKind::Small => Refusal::Call(cause),
         };
         Refused { kind, wanted, reason }
+    }
+
+    /// Whether `wanted` pages of `kind` are more than there can be. Reserved hugepages are counted by their pool.
+    pub(crate) fn short(kind: PageKind, wanted: u64) -> Result<(), Self> {
+        if matches!(kind, PageKind::OneGib | PageKind::TwoMib) {
+            return Ok(());
+        }
+        let room = room::short_of(wanted.saturating_mul(kind.page_bytes() as u64));
+        room.map_or(Ok(()), |room| Err(Refused { kind, wanted, reason: Refusal::Short(room) }))
     }
 
     /// Explains that only `got_bytes` stand on transparent hugepages.
@@ -128,6 +140,16 @@ impl fmt::Display for Refused {
                     "never" => write!(f, "; `echo madvise > {file}` allows them"),
                     "unknown" => f.write_str("; this kernel has none"),
                     _ => f.write_str("; memory is short or in pieces (`sysctl vm.compact_memory=1` may help)"),
+                }
+            }
+            Refusal::Short(Room { bytes, limit }) => {
+                let wanted_bytes = wanted.saturating_mul(kind.page_bytes() as u64);
+                write!(f, "{kind}: {} wanted, {} to be had ", Bytes(wanted_bytes), Bytes(bytes >> 20 << 20))?;
+                match limit {
+                    Some(file) => {
+                        write!(f, "below the memory limit in {} (--memory of a container)", file.display())
+                    }
+                    None => f.write_str("on this machine (`free` tells what has the rest)"),
                 }
             }
             Refusal::Call(cause) => {
@@ -206,6 +228,19 @@ mod tests {
         assert!(!text.contains("makes enough"), "{text}");
         let enough = pool(0, 0, Some(64 << 20));
         assert!(!enough.contains("raise the cgroup limit"), "{enough}");
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_explained_with_what_is() {
+        let text = |limit| {
+            let reason = Refusal::Short(Room { bytes: 1 << 30, limit });
+            Refused { kind: PageKind::Transparent, wanted: 1 << 10, reason }.to_string()
+        };
+        assert!(text(None).starts_with("transparent hugepages: 2 GiB wanted, 1 GiB to be had on this machine"));
+        let limited = text(Some("/sys/fs/cgroup/memory.max".into()));
+        assert!(limited.contains("1 GiB to be had below the memory limit in /sys/fs/cgroup/memory.max"), "{limited}");
+        assert_eq!(Refused::short(PageKind::TwoMib, u64::MAX), Ok(()));
+        assert!(Refused::short(PageKind::Small, u64::MAX).is_err());
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) mod memfd;
 mod page;
 pub(crate) mod pieces;
 mod placement;
+mod room;
 mod stable;
 
 pub use arena::{Arena, ArenaConfig, ArenaError};
@@ -36,6 +37,7 @@ pub use page::{PageKind, PagePolicy, PagePolicyError};
 #[cfg(feature = "rdma")]
 pub(crate) use placement::Limit;
 pub use placement::Placement;
+pub use room::Room;
 pub use stable::StableMemory;
 
 /// How to lift the limit of locked memory, for the three places it is set in.

@@ -64,6 +64,10 @@ impl OwnMemory {
         let kinds = [PageKind::TwoMib, PageKind::Small];
         for kind in kinds.into_iter().skip(usize::from(!hugepages)) {
             let len = bytes.next_multiple_of(kind.page_bytes());
+            if let Err(short) = not_short(kind, len) {
+                refused.push(short);
+                return Err(ShareError { bytes, refused, cause: SHORT });
+            }
             match Self::on(kind, len, memfd::SEALS, stop) {
                 Ok(memory) => return Ok(memory),
                 Err(cause) => {
@@ -82,6 +86,7 @@ impl OwnMemory {
     pub(super) fn changeable(bytes: usize, stop: &Stop) -> Result<Self, ShareError> {
         let kind = PageKind::Small;
         let len = bytes.next_multiple_of(kind.page_bytes());
+        not_short(kind, len).map_err(|short| ShareError { bytes, refused: vec![short], cause: SHORT })?;
         Self::on(kind, len, memfd::SIZE_SEALS, stop).map_err(|cause| ShareError {
             bytes,
             refused: vec![Refused::call(kind, (len / kind.page_bytes()) as u64, cause)],
@@ -172,6 +177,17 @@ impl PeerMemory {
         self.map.len
     }
 }
+
+/// Whether there can be so much memory; asked where it is much, for the asking reads files.
+fn not_short(kind: PageKind, len: usize) -> Result<(), Refused> {
+    if len < ASK_FROM { Ok(()) } else { Refused::short(kind, (len / kind.page_bytes()) as u64) }
+}
+
+/// What stands for the call that was not made.
+const SHORT: CallError = CallError { call: "fallocate (not called: memory is short)", errno: Errno(libc::ENOMEM) };
+
+/// From so many bytes on: they take milliseconds to clear, the asking some tens of microseconds.
+const ASK_FROM: usize = 16 << 20;
 
 /// Tells one memfd from another, for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,6 +60,20 @@ fn pages_of_2_mib_are_used_where_they_can_be_had_and_else_small_ones() {
     assert_eq!(OwnMemory::new(too_many, true).unwrap().kind(), PageKind::Small);
 }
 
+/// Without the question the kernel would look for a process to end; the stop keeps it from that here.
+#[test]
+fn more_than_the_machine_has_is_refused_before_it_is_asked_for() {
+    use crate::mem::Refusal;
+    let stop = crate::signals::Stop::default();
+    stop.set(libc::SIGTERM as u8);
+    let bytes = 1 << 46;
+    for made in [OwnMemory::changeable(bytes, &stop), OwnMemory::large(bytes, true, &stop)] {
+        let error = made.err().expect("there is no such machine");
+        assert!(error.refused.iter().any(|refused| matches!(refused.reason, Refusal::Short(_))), "{error}");
+        assert!(error.to_string().contains("65536 GiB wanted"), "{error}");
+    }
+}
+
 /// Of whatever kind: none is read, waited for or asked its size.
 #[test]
 fn descriptors_of_other_kinds_are_refused_at_once() {
