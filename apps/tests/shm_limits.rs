@@ -234,12 +234,12 @@ fn a_cgroup_without_hugepages_is_an_error_or_small_pages_and_never_a_signal() {
     server.finish(PATIENCE).expect_code(0).expect("small pages");
 }
 
-/// What is made here, some 8 GiB, takes seconds to be cleared, and with it the signal was not looked at.
+/// What is made here, some 2 GiB, takes a second to be cleared, and with it the signal was not looked at.
 #[test]
 fn a_signal_ends_a_server_that_is_still_taking_its_memory() {
     let _turn = alone();
     for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        let large = "--connections-max 64 --depth 1024 --message-max 32k --pages 4k";
+        let large = "--connections-max 16 --depth 1024 --message-max 32k --pages 4k";
         let server = Running::spinwire(&serve(&shm_name(), large));
         let status_file = format!("/proc/{}/status", server.pid());
         let resident_kib = || {

@@ -119,6 +119,41 @@ fn a_client_with_more_descriptors_than_the_handshake_has_is_told_from_others() {
     }
 }
 
+/// Clients that say nothing keep their places from nobody, and those that have asked keep theirs.
+#[test]
+fn whoever_asks_is_heard_at_once_however_many_say_nothing() {
+    let mut server = Server::new("silent");
+    // Fewer places, which take fewer descriptors to fill.
+    server.control.incoming.truncate(32);
+    let geometry = Geometry::of(&config(200));
+    let memory = OwnMemory::new(geometry.bytes(), false).unwrap().take_fd().unwrap();
+    let pulse = Pulse::new().unwrap();
+    let request = Packet::Request(Terms { geometry, arena_bytes: 0 }, PrivateData::new()).encode();
+    let ask = |client: &Socket| client.send_any(&request, &[memory.as_raw_fd(), pulse.fd().as_raw_fd()]).unwrap();
+    let heard = |server: &mut Server| {
+        let event = (0..256).find_map(|_| server.control.poll_event(server.now()));
+        matches!(event, Some(CmEvent { target: Target::Request(..), .. }))
+    };
+    let first = server.client();
+    ask(&first);
+    assert!(heard(&mut server));
+    let places = server.control.incoming.len();
+    let mut silent = Vec::new();
+    while server.control.waiting_clients < places {
+        silent.push(server.client());
+        server.turn();
+        assert!(silent.len() <= places, "{} have a place", server.control.waiting_clients);
+    }
+    let turned_away = server.control.counters().dropped;
+    let late = server.client();
+    ask(&late);
+    assert!(heard(&mut server), "{:?}", server.control.last_dropped());
+    let dropped = server.control.last_dropped().expect("one gave way").to_string();
+    assert!(dropped.contains("no room for more"), "{dropped}");
+    assert_eq!(server.control.counters().dropped, turned_away + 1);
+    assert!(server.control.incoming[0].as_ref().is_some_and(|first| first.offer.is_some()), "who has asked stays");
+}
+
 #[test]
 fn nobody_is_let_in_while_too_much_waits_to_be_closed_and_then_all_are() {
     let mut server = Server::new("full");

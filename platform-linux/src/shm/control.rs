@@ -28,6 +28,7 @@ use super::pulse::Pulse;
 use super::socket::{Credentials, Socket};
 use super::token::Token;
 use super::wire::Packet;
+use crate::mem::memfd::limit;
 use crate::readiness::{Readiness, Watch};
 use crate::sys::os::{CallError, Errno, wait_readable};
 
@@ -68,6 +69,8 @@ pub struct ShmControl<'m> {
 
 /// Clients that can be between their arrival and the engine's answer at once.
 const INCOMING_MAX: usize = 1_024;
+/// With few open files, a quarter of them, and at least so many: those who say nothing are not to use up what connections need.
+const INCOMING_MIN: usize = 16;
 /// Between two ticks.
 pub(super) const TICK: Nanos = Nanos::from_millis(10);
 
@@ -85,9 +88,10 @@ impl ShmControl<'_> {
         let poller = Poller::new()?;
         let mut watch = Watch::new(options.readiness);
         watch.add(poller.as_fd())?;
+        let places = (limit(libc::RLIMIT_NOFILE).rlim_cur / 4).clamp(INCOMING_MIN as u64, INCOMING_MAX as u64) as usize;
         Ok(ShmControl {
             conns: std::iter::repeat_with(|| None).take(slots).collect(),
-            incoming: std::iter::repeat_with(|| None).take(INCOMING_MAX).collect(),
+            incoming: std::iter::repeat_with(|| None).take(places).collect(),
             waiting_clients: 0,
             starved: false,
             busy: 0,

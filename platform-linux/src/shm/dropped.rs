@@ -37,8 +37,8 @@ pub enum DropReason {
     /// It went before it had asked for anything.
     #[error("went away without a request (as a server does that finds the name in use)")]
     Left,
-    /// So many others had not been answered yet.
-    #[error("{0} clients were waiting for an answer already")]
+    /// There was no room for so many that had not been answered yet. Those that have sent no request give way first.
+    #[error("{0} clients were waiting for an answer, and there was no room for more")]
     Crowded(usize),
 }
 

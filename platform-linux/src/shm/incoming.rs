@@ -51,6 +51,9 @@ impl ShmControl<'_> {
             self.part_with(socket, Whose::Strangers);
             return Ok(());
         }
+        if self.waiting_clients == self.incoming.len() {
+            self.make_room();
+        }
         let Some(place) = self.incoming.iter().position(Option::is_none) else {
             self.note_dropped(peer, DropReason::Crowded(self.waiting_clients));
             self.refuse(&socket, NO_RESOURCES, PrivateData::new());
@@ -68,6 +71,39 @@ impl ShmControl<'_> {
             Some(Incoming { socket, serial, listener, peer, deadline, regions: Vec::new(), offer: None });
         self.waiting_clients += 1;
         Ok(())
+    }
+
+    /// Turns away the client that has waited longest and has sent nothing, not even by now. So those that say nothing keep no
+    /// places from those that ask, which do so as soon as they have connected.
+    fn make_room(&mut self) {
+        while let Some((place, serial)) = self.longest_silent() {
+            // What it may have sent meanwhile: its regions, and the request.
+            for _ in 0..2 {
+                self.on_incoming(place, serial);
+            }
+            if self.longest_silent() != Some((place, serial)) {
+                if self.waiting_clients < self.incoming.len() {
+                    return;
+                }
+                continue;
+            }
+            let crowded = DropReason::Crowded(self.waiting_clients);
+            if let Some(incoming) = self.take_incoming(place.into()) {
+                self.note_dropped(incoming.peer, crowded);
+                self.refuse(&incoming.socket, NO_RESOURCES, PrivateData::new());
+                self.part_with(incoming.socket, Whose::Peers);
+            }
+            return;
+        }
+    }
+
+    /// Place and serial of the client that came first of those without a request.
+    fn longest_silent(&self) -> Option<(u16, u32)> {
+        let silent = self.incoming.iter().enumerate().filter_map(|(place, incoming)| {
+            let incoming = incoming.as_ref().filter(|incoming| incoming.offer.is_none())?;
+            Some((incoming.deadline, place as u16, incoming.serial))
+        });
+        silent.min_by_key(|&(deadline, ..)| deadline).map(|(_, place, serial)| (place, serial))
     }
 
     pub(super) fn on_incoming(&mut self, place: u16, serial: u32) {
