@@ -3,7 +3,6 @@
 mod event;
 
 use core::ptr::NonNull;
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -29,8 +28,6 @@ struct Inner {
     context: NonNull<ffi::ibv_context>,
     name: String,
     limits: Limits,
-    async_fetched: Cell<u64>,
-    async_acked: Cell<u64>,
 }
 
 /// What a device allows. From `ibv_query_device`; values it gives as negative count as 0.
@@ -112,8 +109,6 @@ impl Device {
             context,
             name: name.to_string_lossy().into_owned(),
             limits: Limits::new(&attributes),
-            async_fetched: Cell::new(0),
-            async_acked: Cell::new(0),
         }));
         set_nonblocking(device.async_fd())?;
         Ok(device)
@@ -134,8 +129,7 @@ impl Device {
             ports: 1,
             vendor_id: 0xff_ffff,
         };
-        let (async_fetched, async_acked) = (Cell::new(0), Cell::new(0));
-        Device(Rc::new(Inner { context, name: "fake0".into(), limits, async_fetched, async_acked }))
+        Device(Rc::new(Inner { context, name: "fake0".into(), limits }))
     }
 
     pub(crate) fn context(&self) -> NonNull<ffi::ibv_context> {
@@ -209,18 +203,11 @@ impl Device {
         if !got {
             return Ok(None);
         }
-        self.0.async_fetched.set(self.0.async_fetched.get() + 1);
         // SAFETY: the call filled `raw`. Until it is acknowledged the object it names is not destroyed.
         let event = unsafe { decode(raw.as_ptr()) };
         // SAFETY: fetched above and not yet acknowledged; `raw` is not used again.
         unsafe { ffi::ibv_ack_async_event(raw.as_mut_ptr()) };
-        self.0.async_acked.set(self.0.async_acked.get() + 1);
         Ok(Some(event))
-    }
-
-    /// How many events this handle fetched and how many it gave back: always equal.
-    pub fn async_counts(&self) -> (u64, u64) {
-        (self.0.async_fetched.get(), self.0.async_acked.get())
     }
 }
 
