@@ -28,7 +28,14 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// A connection did not come up.
-    #[error("connection {} of {}: {}{}{}", Grouped(u64::from(*connection) + 1), Grouped((*of).into()), Words(&report.reason, *over), Attempts(report, *over), Advice(&report.reason, *over))]
+    #[error(
+        "connection {} of {}: {}{}{}",
+        Grouped(u64::from(*connection) + 1),
+        Grouped((*of).into()),
+        Words(&report.reason, *over),
+        Attempts(report, *over),
+        Advice(&report.reason, *over)
+    )]
     Connect {
         /// Which one.
         connection: u32,
@@ -69,7 +76,11 @@ pub enum Trouble {
         mismatch: Mismatch,
     },
     /// A message nobody asked for.
-    #[error("connection {} brought a message of {} that answers nothing", Grouped(u64::from(*connection) + 1), counted(*bytes as u64, "byte"))]
+    #[error(
+        "connection {} brought a message of {} that answers nothing",
+        Grouped(u64::from(*connection) + 1),
+        counted(*bytes as u64, "byte")
+    )]
     Unasked {
         /// Where.
         connection: u32,

@@ -224,7 +224,8 @@ impl Rig<'_> {
     }
 }
 
-/// Makes an engine to which `arriving` messages come in each turn, at most [`BATCH_MAX`](spinwire_core::config::BATCH_MAX), and hands it to `act`.
+/// Makes an engine to which `arriving` messages come in each turn, at most
+/// [`BATCH_MAX`](spinwire_core::config::BATCH_MAX), and hands it to `act`.
 ///
 /// # Panics
 /// When the connection does not come up, and at the end when a message was lost or not answered: what an engine that

@@ -97,8 +97,8 @@ impl<'m, C: Transport> Reactor<'m, C> {
     /// Closes every connection and turns until all are over.
     ///
     /// # Errors
-    /// [`RunError::CompletionQueue`] when one is broken; what could be closed is closed then. [`RunError::NotClosed`] when they are not within the linger and the drain time, a second, and the time it takes to
-    /// destroy their queue pairs.
+    /// [`RunError::CompletionQueue`] when one is broken; what could be closed is closed then. [`RunError::NotClosed`] when
+    /// they are not within the linger and the drain time, a second, and the time it takes to destroy their queue pairs.
     pub fn close<H: Handler>(&mut self, handler: &mut H) -> Result<(), RunError> {
         let limit = self.close_limit();
         self.engine.with(|cx| cx.close_all());

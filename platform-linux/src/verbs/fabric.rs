@@ -68,8 +68,9 @@ impl<'m> VerbsFabric<'m> {
     /// # Safety
     /// Whatever is posted on this fabric, then and later: its leases, and the buffers of its receives, come only from pools over
     /// the bytes of the same [`Region::split`](super::Region::split) as the key, made with the offsets that their bytes really
-    /// have there, and these are the pools that [`Fabric::prepare`] is told of. And no pool reclaims one before its completion was polled or its connection's queue pair is destroyed. An
-    /// [`Engine`](spinwire_core::turn::Engine) that owns both pools and the fabric keeps the second.
+    /// have there, and these are the pools that [`Fabric::prepare`] is told of. And no pool reclaims one before its completion
+    /// was polled or its connection's queue pair is destroyed. An [`Engine`](spinwire_core::turn::Engine) that owns both pools
+    /// and the fabric keeps the second.
     pub unsafe fn new(queues: Queues, region: RegionKey<'m>, slots: usize) -> Self {
         let sizing = Sizing::of(queues.depth());
         VerbsFabric {
