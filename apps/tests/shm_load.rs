@@ -1,127 +1,25 @@
-//! Shared memory with many clients, with short ones, with long use: nothing is lost, nothing is left, nothing is asked of the
-//! kernel.
+//! Shared memory with many clients, with short ones, with long use: nothing is lost, and nothing is left.
 
 mod common;
+mod load;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::fabric::{Fabric, alone, cpu, echoes, serve_at, shm_name};
-use common::{PATIENCE, Running, SPINWIRE, scratch, size};
+use common::fabric::{Fabric, alone, cpu, serve_at, shm_name};
+use common::{PATIENCE, scratch, size};
+use load::{Visitor, options};
 use spinwire_core::cm::hello::Refusal;
 use spinwire_core::cm::reason::{CloseReason, CloseReport};
-use spinwire_core::id::{ConnId, EndpointId};
-use spinwire_core::turn::{Answer, Cx, Handler, SendError};
-use spinwire_linux::mem::{PageKind, PagePolicy};
-use spinwire_linux::runtime::{Idle, Options, ShmRole, ShmSetup, Size};
+use spinwire_core::id::ConnId;
+use spinwire_core::turn::{Answer, Cx, Handler};
+use spinwire_linux::runtime::{Idle, Options, ShmRole, ShmSetup};
 use spinwire_linux::shm::Users;
-
-/// A core that is shared with other threads of the test.
-fn options(cpu: u32, depth: u32) -> Options {
-    Options {
-        connections: 1,
-        depth: Size::Asked(depth),
-        message_bytes_max: 64,
-        pages: PagePolicy::new([PageKind::Small]).unwrap(),
-        idle: Idle::Block { after: Duration::ZERO, at_most: Duration::from_millis(1) },
-        ..Options::on_core(cpu)
-    }
-}
-
-/// Connects, sends `messages`, waits for as many replies if it is to, closes; again and again.
-struct Visitor {
-    rounds: u32,
-    messages: u32,
-    wait: bool,
-    sent: u32,
-    replies: u32,
-    live: bool,
-    done: u32,
-    /// How rounds ended, each way once.
-    ends: Vec<CloseReason>,
-}
-
-impl Visitor {
-    fn new(rounds: u32, messages: u32, wait: bool) -> Self {
-        Visitor { rounds, messages, wait, sent: 0, replies: 0, live: false, done: 0, ends: Vec::new() }
-    }
-
-    fn run(self, url: &str, cpu: u32, depth: u32, idle: Idle) -> Self {
-        let rounds = self.rounds;
-        self.run_in_parts(url, &Options { idle, ..options(cpu, depth) }, &[rounds], |_| {})
-    }
-
-    /// Stays on one core and calls `between` whenever so many rounds as `parts` says are done, in all.
-    fn run_in_parts(mut self, url: &str, options: &Options, parts: &[u32], mut between: impl FnMut(u32)) -> Self {
-        let role = ShmRole::Connect(url.parse().unwrap(), Users::default());
-        let mut setup = ShmSetup::new(options, role).unwrap();
-        let mut reactor = setup.start().unwrap();
-        for &part in parts {
-            self.rounds = part;
-            while self.done < part {
-                let (before, begun) = (self.done, Instant::now());
-                let is_over = |visitor: &Self| visitor.done > before || begun.elapsed() > PATIENCE;
-                reactor.run(&mut self, is_over).unwrap();
-                assert!(self.done > before, "round {before} of {part} takes longer than {PATIENCE:?}");
-            }
-            between(part);
-        }
-        self
-    }
-
-    fn send(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
-        while self.sent < self.messages {
-            match cx.send(conn, &self.sent.to_le_bytes()) {
-                Ok(()) => self.sent += 1,
-                Err(SendError::WouldBlock) => return,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        if !self.wait {
-            cx.close(conn);
-        }
-    }
-}
-
-impl Handler for Visitor {
-    fn on_turn(&mut self, cx: &mut Cx<'_, '_>) {
-        if !self.live && self.done < self.rounds {
-            (self.live, self.sent, self.replies) = (true, 0, 0);
-            cx.connect(EndpointId(0)).unwrap();
-        }
-    }
-
-    fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
-        self.send(cx, conn);
-    }
-
-    fn on_writable(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
-        self.send(cx, conn);
-    }
-
-    fn on_message(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
-        assert_eq!(message, self.replies.to_le_bytes());
-        self.replies += 1;
-        if self.replies == self.messages {
-            cx.close(conn);
-        }
-        Answer::None
-    }
-
-    fn on_close(&mut self, _: &mut Cx<'_, '_>, _: ConnId, report: &CloseReport) {
-        self.live = false;
-        self.done += 1;
-        if !self.ends.contains(&report.reason) {
-            self.ends.push(report.reason);
-        }
-    }
-}
 
 #[test]
 fn of_128_clients_at_once_each_is_served_or_refused_with_the_size_of_the_table() {
@@ -309,55 +207,3 @@ fn connections_one_after_the_other_leave_nothing_behind() {
 const GROWTH_KIB_MAX: u64 = 100;
 /// Of address space: the allocator takes it from the kernel in steps of 132 KiB, and may need another one.
 const HEAP_STEPS_KIB_MAX: u64 = 400;
-
-/// Calls that a server or client makes from its first message to its last, by strace; `None` where there is none.
-fn traced(arguments: &str, file: &std::path::Path) -> Option<Running> {
-    let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|out| out.status.success());
-    if !works {
-        println!("skipped: strace does not work here");
-        return None;
-    }
-    let mut command = Command::new("strace");
-    command.args(["-f", "-o"]).arg(file).arg(SPINWIRE).args(arguments.split_whitespace());
-    Some(Running::command(command))
-}
-
-/// The lines of a trace that are calls of the thread that runs the loop: the first.
-fn calls_of_the_loop(file: &std::path::Path) -> Vec<String> {
-    let text = fs::read_to_string(file).unwrap();
-    let thread = text.split_whitespace().next().unwrap().to_owned();
-    text.lines().filter(|line| line.starts_with(&thread) && line.contains('(')).map(ToOwned::to_owned).collect()
-}
-
-/// `SPINWIRE_SHM_ECHOES=10000000` makes the longer run that long.
-#[test]
-fn a_hundred_thousand_messages_cost_no_system_call_on_either_side() {
-    let _turn = alone();
-    let mut counts = Vec::new();
-    let echoes = echoes(100_000);
-    for messages in [2_000, echoes] {
-        let (server_file, client_file, url) = (scratch("server.strace"), scratch("client.strace"), shm_name());
-        let serve = format!("echo serve --listen {url} --core {} --quiet --readiness io-uring", cpu(0));
-        let Some(mut server) = traced(&serve, &server_file) else { return };
-        server.wait_for("listening on", PATIENCE);
-        let ping =
-            format!("echo ping {url} --core {} --depth 8 --count {messages} --warmup 1 --verify --quiet", cpu(1));
-        traced(&ping, &client_file).unwrap().finish(PATIENCE).expect_code(0);
-        // strace passes signals on to what it traces only if they are sent to that.
-        let traced = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap();
-        let stopped = Command::new("kill").args(["-s", "INT", traced.trim()]).status().unwrap();
-        assert!(stopped.success());
-        server.finish(PATIENCE).expect_code(0);
-        counts.push([&server_file, &client_file].map(|file| calls_of_the_loop(file).len()));
-        for file in [server_file, client_file] {
-            // Left behind if it cannot be removed: it lies in the directory for such files.
-            let _ = fs::remove_file(file);
-        }
-    }
-    let [few, many] = counts[..] else { unreachable!("two runs") };
-    for (few, many) in few.into_iter().zip(many) {
-        // Which pages the allocator gives back at the start and the end differs by a few calls from run to run.
-        println!("system calls from start to end: {few} with 2000 messages, {many} with {echoes}");
-        assert!(few > 20 && many < few + 20, "{few} calls became {many} with {echoes} messages");
-    }
-}
