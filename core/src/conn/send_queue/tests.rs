@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::id::INDEX_MASK;
 use crate::testing::Random;
 use std::collections::VecDeque;
 use std::vec::Vec;
