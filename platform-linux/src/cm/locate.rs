@@ -65,14 +65,8 @@ pub fn device_for_listening(address: SocketAddr) -> Result<Device, LocateError> 
         };
     }
     // The port may be in use; the device is a matter of the address alone.
-    let any_port = SocketAddr::new(address.ip(), 0);
-    let any_port = match (address, any_port) {
-        (SocketAddr::V6(full), SocketAddr::V6(mut v6)) => {
-            v6.set_scope_id(full.scope_id());
-            SocketAddr::V6(v6)
-        }
-        (_, other) => other,
-    };
+    let mut any_port = address;
+    any_port.set_port(0);
     let mut id = CmId::new(&channel, 0).map_err(|cause| explain(address, cause))?;
     id.bind(any_port).map_err(|error| explain(address, error.into()))?;
     let no_device = CallError { call: "rdma_bind_addr", errno: Errno(libc::ENODEV) };
