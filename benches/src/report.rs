@@ -219,6 +219,7 @@ impl Outcome {
             "contest": self.name,
             "contestants": contestants.collect::<Vec<_>>(),
             "limits": verdicts.collect::<Vec<_>>(),
+            "placement": self.placement.as_ref().map(|placement| placement.place.to_string()),
             "bare_round_trip_ns": self.placement.as_ref().map(|placement| placement.bare_ns),
             "windows": tally_json(self.tally),
         })
