@@ -14,9 +14,7 @@ impl World<'_, App> {
     /// It does not hold.
     pub(super) fn check(&self, node: usize) {
         self.check_deadline(node);
-        if self.nodes[node].engine.stats().turns.is_multiple_of(4) {
-            self.check_credits(node);
-        }
+        self.check_credits(node);
     }
 
     /// Whoever waits for something has a deadline: an engine may only be without one when each of its connections is up

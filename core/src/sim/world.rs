@@ -214,15 +214,10 @@ impl<'m, H: Handler> World<'m, H> {
         *worked = engine.turn(Instant::from_nanos(self.now), app);
         self.begin_turn(node, false);
         self.net.wire().settle(node, &mut self.nodes);
-        let Node { engine, worked, .. } = &self.nodes[node];
-        // The audit walks the pools: with large ones not every turn.
-        let buffers = u64::from(engine.pools().0.total());
-        if engine.stats().turns.is_multiple_of(buffers / 200 + 1) || !*worked {
-            if let Err(error) = engine.audit() {
-                panic!("node {node} at {} ns: {error}", self.now);
-            }
-            (self.check)(self, node);
+        if let Err(error) = self.nodes[node].engine.audit() {
+            panic!("node {node} at {} ns: {error}", self.now);
         }
+        (self.check)(self, node);
     }
 
     /// A turn of `node` begins, or (`false`) is over.
