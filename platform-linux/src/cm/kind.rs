@@ -28,3 +28,17 @@ pub(super) fn kind_for_core(kind: Code<EventKind>) -> CmEventKind {
         Code::Unknown(raw) => CmEventKind::Unknown(raw),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_keeps_its_name_on_the_way_to_core() {
+        for number in 0..16 {
+            let kind = EventKind::decode(number);
+            assert_eq!(format!("{kind:?}"), format!("Known({:?})", kind_for_core(kind)));
+        }
+        assert_eq!(kind_for_core(EventKind::decode(16)), CmEventKind::Unknown(16));
+    }
+}

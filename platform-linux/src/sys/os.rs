@@ -233,6 +233,12 @@ mod tests {
         assert_eq!(check("f", set_and_minus_one), enomem);
         assert_eq!(check("f", || libc::ENOMEM), enomem);
         assert_eq!(check("f", || -libc::ENOMEM), enomem);
+        // What a post returned, likewise.
+        assert_eq!(check_code("f", set_and_minus_one()), enomem);
+        assert_eq!(
+            [check_code("f", libc::ENOMEM), check_code("f", -libc::ENOMEM), check_code("f", 0)],
+            [enomem, enomem, Ok(())]
+        );
     }
 
     #[test]

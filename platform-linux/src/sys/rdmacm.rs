@@ -260,3 +260,6 @@ fn data_len(call: &'static str, data: &[u8], max: usize) -> Result<u8, CallError
         _ => Err(CallError { call, errno: Errno(libc::EINVAL) }),
     }
 }
+
+#[cfg(test)]
+mod tests;
