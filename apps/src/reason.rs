@@ -8,7 +8,7 @@ use spinwire_core::cm::event::{CmEventKind, Peer};
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::cm::table::State;
 use spinwire_linux::address::Address;
-use spinwire_linux::shm::files_hint;
+use spinwire_linux::shm::limit_hint;
 
 /// What a connection goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +50,13 @@ impl fmt::Display for Words<'_> {
         }
         match *reason {
             CloseReason::Call { errno, .. } | CloseReason::Post { errno, .. } => {
-                write!(f, ": {}", Error::from_raw_os_error(errno))?;
-                if errno == libc::EMFILE { write!(f, "; {}", files_hint()) } else { Ok(()) }
+                write!(f, ": {}{}", Error::from_raw_os_error(errno), limit_hint(errno))
             }
             // Negative means an error number; a positive status is a code of InfiniBand and has no such words. And -1 is
             // what librdmacm gives when a call of its own failed while it fetched the event: no number, not EPERM.
             CloseReason::Event { status, .. } if status < -1 => {
-                write!(f, ": {}", Error::from_raw_os_error(status.saturating_neg()))
+                let errno = status.saturating_neg();
+                write!(f, ": {}{}", Error::from_raw_os_error(errno), limit_hint(errno))
             }
             _ => Ok(()),
         }
@@ -110,6 +110,13 @@ mod tests {
         assert!(words(event(-1), Over::Rdma).ends_with("status -1"));
         let call = CloseReason::Call { step: State::Accepting, call: "rdma_create_qp", errno: 12 };
         assert!(words(call, Over::Rdma).ends_with("errno 12: Cannot allocate memory (os error 12)"));
+        let event = CmEventKind::ConnectError;
+        for files in [
+            CloseReason::Call { step: State::Connecting, call: "socket", errno: libc::EMFILE },
+            CloseReason::Event { step: State::Connecting, event, status: -libc::EMFILE },
+        ] {
+            assert!(words(files, Over::Shm).contains("; the limit of open files is "), "{files}");
+        }
         assert_eq!(words(CloseReason::Local, Over::Rdma), CloseReason::Local.to_string());
     }
 

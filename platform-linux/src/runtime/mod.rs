@@ -37,6 +37,11 @@
 //! the application is the same.
 //!
 //! Everything is allocated before the loop begins; the loop allocates nothing.
+//!
+//! **Threads and children.** The thread that sets a core up stays on its CPU, and threads that it starts later begin there too: a
+//! program starts the threads of its other cores first, or sets each core up in a thread of its own. It forks, to become a
+//! daemon for example, before the set-up. A child that is forked later and runs no other program keeps the sockets: peers then
+//! learn of the parent's end only when the child ends too, or by [`Options::silence`].
 
 mod any;
 mod drive;

@@ -58,7 +58,8 @@ pub struct Options {
     /// cannot write them. (A process can read the memory of others of its user in any case, unless the kernel keeps it from
     /// tracing them.) Without meaning over RDMA.
     pub lend_buffers: bool,
-    /// Over shared memory, a peer whose loop does not turn for so long is given up.
+    /// Over shared memory, a peer whose loop does not turn for so long is given up: at least
+    /// [`SILENCE_MIN`](crate::shm::SILENCE_MIN).
     pub silence: Duration,
     /// Ends the set-up early if a signal came: large memory takes a while to be made present. The default never does.
     pub stop: Stop,

@@ -1,6 +1,7 @@
 //! The steps before the loop over shared memory.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use spinwire_core::config::{CONNS_MAX, Config, ConfigError, DEPTH_MAX, POOL_BUFFERS_MAX};
 use spinwire_core::remote::Rights;
@@ -16,8 +17,8 @@ use crate::cpu::{AllowedCpus, CpuPlacement, PinError, pin_current};
 use crate::mem::{Arena, ExposedRegion, PageKind};
 use crate::readiness::Readiness;
 use crate::shm::{
-    self, Closer, ControlError, ListenError, Name, OwnRegion, REGIONS_MAX, ShareError, ShmControl, ShmControlOptions,
-    Users,
+    self, Closer, ControlError, ListenError, Name, OwnRegion, REGIONS_MAX, SILENCE_MIN, ShareError, ShmControl,
+    ShmControlOptions, Users,
 };
 use crate::sys::os::CallError;
 
@@ -69,6 +70,12 @@ pub enum ShmSetupError {
         /// Buffers that follow.
         buffers: usize,
     },
+    /// [`Options::silence`] is too short: peers that are well would be given up.
+    #[error("a silence of {asked:?} is too short: at least {SILENCE_MIN:?}")]
+    Silence {
+        /// What was asked.
+        asked: Duration,
+    },
     /// The buffers cannot be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -101,6 +108,9 @@ impl ShmSetup {
     /// # Errors
     /// See [`ShmSetupError`].
     pub fn new(options: &Options, role: ShmRole) -> Result<Self, ShmSetupError> {
+        if options.silence < SILENCE_MIN {
+            return Err(ShmSetupError::Silence { asked: options.silence });
+        }
         // Before the pin: it is not to run on this core.
         let closer = Some(Closer::new().map_err(ControlError::from)?);
         let cpu = pin_current(&AllowedCpus::snapshot()?, options.cpu)?;
@@ -196,3 +206,18 @@ fn check_counts(connections: u32, config: &Config, needs: &Needs) -> Result<(), 
 }
 
 const _: () = assert!(DEPTH_MAX as usize * 4 < POOL_BUFFERS_MAX, "one connection of any depth fits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_that_peers_which_are_well_would_not_survive_is_refused() {
+        for millis in [0, 499] {
+            let options = Options { silence: Duration::from_millis(millis), ..Options::on_core(0) };
+            let role = ShmRole::Connect("shm://silence".parse().unwrap(), Users::default());
+            let error = ShmSetup::new(&options, role).err().expect("it is too short");
+            assert!(error.to_string().ends_with("is too short: at least 500ms"), "{error}");
+        }
+    }
+}

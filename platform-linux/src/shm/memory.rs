@@ -255,7 +255,7 @@ impl Drop for Map {
 /// What the error number alone does not say.
 pub(crate) fn hint(cause: &CallError) -> String {
     match cause.errno {
-        Errno(libc::EMFILE) => format!("; {}", files_hint()),
+        Errno(libc::EMFILE) => limit_hint(libc::EMFILE),
         Errno(libc::EFBIG) => {
             let limit = Bytes(limit(libc::RLIMIT_FSIZE).rlim_cur);
             format!(
@@ -278,10 +278,17 @@ pub fn threads_hint() -> String {
     format!("; too many threads (`ulimit -u` tells how many there may be), or too little memory{}", memfd::space_hint())
 }
 
-/// How to lift the limit of open files, to be put behind `EMFILE`.
-pub fn files_hint() -> String {
-    let limit = limit(libc::RLIMIT_NOFILE);
-    format!("the limit of open files is {}, raise it with `ulimit -n` (up to {})", limit.rlim_cur, limit.rlim_max)
+/// Which limit of this process an error number may be about, and how to lift it, to be put behind its words; nothing for
+/// most numbers.
+pub fn limit_hint(errno: i32) -> String {
+    match errno {
+        libc::EMFILE => {
+            let libc::rlimit { rlim_cur: limit, rlim_max: most } = limit(libc::RLIMIT_NOFILE);
+            format!("; the limit of open files is {limit}, raise it with `ulimit -n` (up to {most})")
+        }
+        libc::ENOMEM => memfd::space_hint(),
+        _ => String::new(),
+    }
 }
 
 struct Reasons<'a>(&'a [Refused]);

@@ -14,7 +14,7 @@ pub struct ShmControlOptions {
     pub readiness: Wish,
     /// Whose processes may be at the other end.
     pub users: Users,
-    /// A peer whose loop does not turn for so long is given up.
+    /// A peer whose loop does not turn for so long is given up; at least [`SILENCE_MIN`], or some that do turn are.
     pub silence: Duration,
 }
 
@@ -28,6 +28,9 @@ impl Default for ShmControlOptions {
 /// For how long a peer's loop may stand still by default: less than the engine's own keepalive takes, so that the reason says
 /// what the matter is.
 pub const SILENCE: Duration = Duration::from_secs(12);
+
+/// The least it may be given: whether a peer's loop turns is looked at four times a second.
+pub const SILENCE_MIN: Duration = Duration::from_millis(500);
 
 /// What the control did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
