@@ -179,6 +179,26 @@ fn hugepages_are_free_again_whatever_signal_ends_a_program() {
 struct Group(PathBuf);
 
 impl Group {
+    /// One that leaves so many bytes of memory, in whichever hierarchy has the controller.
+    fn of_memory(bytes: u64) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mount_of = |line: &str| line.split(' ').nth(4).map(PathBuf::from);
+        let has = |line: &&str| line.contains(" - cgroup ") && line.ends_with("memory");
+        let (root, file) = if let Some(root) = mounts.lines().find(has).and_then(mount_of) {
+            (root, "memory.limit_in_bytes")
+        } else {
+            let unified = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(mount_of);
+            let root = unified.ok_or("no cgroup is mounted")?;
+            fs::write(root.join("cgroup.subtree_control"), "+memory")
+                .map_err(|error| format!("memory cgroup: {error}"))?;
+            (root, "memory.max")
+        };
+        let group = Self(root.join(format!("spinwire-memory-{}", std::process::id())));
+        fs::create_dir(&group.0).map_err(|error| error.to_string())?;
+        fs::write(group.0.join(file), bytes.to_string()).map_err(|error| error.to_string())?;
+        Ok(group)
+    }
+
     fn of_hugepages(limit: &str) -> Result<Self, String> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let root = mounts.lines().find(|line| line.contains(" - cgroup2 ")).ok_or("cgroup v2 is not mounted")?;
@@ -232,6 +252,27 @@ fn a_cgroup_without_hugepages_is_an_error_or_small_pages_and_never_a_signal() {
     ended.expect_code(0);
     server.signal("INT");
     server.finish(PATIENCE).expect_code(0).expect("small pages");
+}
+
+/// The kernel does not refuse a page beyond such a limit, it ends the process.
+#[test]
+fn a_container_with_too_little_memory_is_an_error_with_its_limit_and_not_a_kill() {
+    let group = match Group::of_memory(64 << 20) {
+        Ok(group) => group,
+        Err(reason) => return println!("skipped: needs root and a cgroup of memory: {reason}"),
+    };
+    // Buffers of 600 MiB, lent and not.
+    for how in ["", "--private-buffers"] {
+        let large = format!("--message-max 64k --pages thp,4k {how}");
+        refused(after(&group.enter(), &serve(&shm_name(), &large)))
+            .expect("no memory for an arena of ")
+            .expect("to be had below the memory limit in ")
+            .expect("--memory of a container");
+    }
+    let mut server = after(&group.enter(), &serve(&shm_name(), "--connections-max 8 --pages thp,4k"));
+    server.wait_for("listening on", PATIENCE);
+    server.signal("INT");
+    server.finish(PATIENCE).expect_code(0);
 }
 
 /// What is made here, some 2 GiB, takes a second to be cleared, and with it the signal was not looked at.
