@@ -186,8 +186,8 @@ fn not_short(kind: PageKind, len: usize) -> Result<(), Refused> {
 /// What stands for the call that was not made.
 const SHORT: CallError = CallError { call: "fallocate (not called: memory is short)", errno: Errno(libc::ENOMEM) };
 
-/// From so many bytes on: they take milliseconds to clear, the asking some tens of microseconds.
-const ASK_FROM: usize = 16 << 20;
+/// From so many bytes on: they take some 7 ms to be had, the asking less than 1.
+const ASK_FROM: usize = 4 << 20;
 
 /// Tells one memfd from another, for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
