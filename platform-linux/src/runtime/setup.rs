@@ -107,7 +107,7 @@ impl Setup {
         let (needs, operations) = needs_of(&config, options);
         let arena = allocate(&config, options, &needs, device.numa_node(), false)?;
         let region = Region::register(queues.pd(), arena)?;
-        let tables = Tables::new(&needs, operations);
+        let tables = Tables::new(&needs, operations)?;
         Ok(Self {
             options: options.clone(),
             role,

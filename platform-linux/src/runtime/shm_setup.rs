@@ -123,7 +123,7 @@ impl ShmSetup {
         let lends = options.lend_buffers && config.message_bytes_max as usize > shm::INLINE_MAX;
         let arena = allocate(&config, options, &needs, cpu.node, lends)?;
         segment.lends_buffers = shm::may_be_lent(&arena).is_some();
-        let tables = Tables::new(&needs, operations);
+        let tables = Tables::new(&needs, operations)?;
         Ok(Self { options: options.clone(), role, config, cpu, segment, tables, arena, exposed: Vec::new(), closer })
     }
 

@@ -8,7 +8,8 @@ use spinwire_core::timer::{self, TimerSlot};
 use spinwire_core::turn::{DirtySlot, Memory, Needs, OneSidedMemory, PoolMemory};
 
 use super::options::Options;
-use crate::mem::{Arena, ArenaConfig, ArenaError, stride};
+use crate::mem::{Arena, ArenaConfig, ArenaError, PageKind, Refused, stride};
+use crate::sys::os::{CallError, Errno};
 
 /// The engine's tables.
 pub(super) struct Tables {
@@ -79,21 +80,27 @@ pub struct MemoryError {
 
 impl Tables {
     /// `operations` are one-sided ones, of all connections together.
-    pub(super) fn new(needs: &Needs, operations: usize) -> Self {
-        fn all<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
-            std::iter::repeat_with(make).take(count).collect()
+    ///
+    /// # Errors
+    /// The first table that there is no memory for; where the address space is limited, its limit is named.
+    pub(super) fn new(needs: &Needs, operations: usize) -> Result<Self, MemoryError> {
+        fn all<T>(needs: &Needs, count: usize, make: impl FnMut() -> T) -> Result<Vec<T>, MemoryError> {
+            let mut all = Vec::new();
+            all.try_reserve_exact(count).map_err(|_| no_table(needs, count.saturating_mul(size_of::<T>())))?;
+            all.extend(std::iter::repeat_with(make).take(count));
+            Ok(all)
         }
-        Self {
-            conns: all(needs.conns, || Slot::EMPTY),
-            places: all(needs.conns, Place::default),
-            dirty: all(needs.conns, DirtySlot::default),
-            timers: all(needs.conns, || timer::IDLE),
-            sends: all(needs.sends, || SendWr::EMPTY),
-            recv: all(needs.recv_buffers, PoolSlot::default),
-            send: all(needs.send_buffers, PoolSlot::default),
-            queues: all(if operations > 0 { needs.conns } else { 0 }, OpQueue::default),
-            operations: all(operations, || OneSidedWr::EMPTY),
-        }
+        Ok(Self {
+            conns: all(needs, needs.conns, || Slot::EMPTY)?,
+            places: all(needs, needs.conns, Place::default)?,
+            dirty: all(needs, needs.conns, DirtySlot::default)?,
+            timers: all(needs, needs.conns, || timer::IDLE)?,
+            sends: all(needs, needs.sends, || SendWr::EMPTY)?,
+            recv: all(needs, needs.recv_buffers, PoolSlot::default)?,
+            send: all(needs, needs.send_buffers, PoolSlot::default)?,
+            queues: all(needs, if operations > 0 { needs.conns } else { 0 }, OpQueue::default)?,
+            operations: all(needs, operations, || OneSidedWr::EMPTY)?,
+        })
     }
 
     /// All of it, for one engine.
@@ -110,6 +117,15 @@ impl Tables {
             stride: buffer_stride(config) as u32,
         }
     }
+}
+
+/// A table of so many bytes cannot be had.
+fn no_table(needs: &Needs, bytes: usize) -> MemoryError {
+    let kind = PageKind::Small;
+    let cause = CallError { call: "malloc", errno: Errno(libc::ENOMEM) };
+    let refused = vec![Refused::call(kind, bytes.div_ceil(kind.page_bytes()) as u64, cause)];
+    let explanation = format!("a table for {} connections with {} sends", needs.conns, needs.sends);
+    MemoryError { source: ArenaError::NoPages { bytes, refused }, explanation }
 }
 
 /// What an engine needs for `options`, and the one-sided operations of all connections together.
@@ -156,9 +172,8 @@ fn explain_memory(config: &Config, connections: u32, needs: &Needs) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn memory_that_cannot_be_had_says_what_it_is_for() {
-        let config = Config {
+    fn config() -> Config {
+        Config {
             mode: spinwire_core::config::Mode::Spinwire,
             depth: 32,
             message_bytes_max: 4_096,
@@ -167,10 +182,24 @@ mod tests {
             retry: Default::default(),
             keepalive: None,
             seed: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_says_what_it_is_for() {
+        let config = config();
         let text = explain_memory(&config, 64, &Needs::of(&config, 64));
         let sizing = config.sizing();
         let buffers = sizing.recv_buffers + sizing.send_buffers;
         assert!(text.contains(&format!("64 connections x {buffers} buffers of 4096 bytes")), "{text}");
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_had_is_an_error_and_ends_no_process() {
+        let config = config();
+        let needs = Needs { sends: 1 << 50, ..Needs::of(&config, 2) };
+        let text = Tables::new(&needs, 0).err().expect("there is no such memory").to_string();
+        assert!(text.contains("2 connections with") && text.contains("malloc: Cannot allocate memory"), "{text}");
+        assert!(Tables::new(&Needs::of(&config, 2), 3).is_ok());
     }
 }
