@@ -115,7 +115,9 @@ pub enum Answer {
     ///
     /// The buffer is not posted again before the answer is sent, so an application that answers in place and also asks
     /// should keep at most the configured depth of its own requests unanswered. Two sides without such a limit can fill
-    /// each other's buffers with answers and then wait for each other.
+    /// each other's buffers with answers and then wait for each other, for as long as the connection lasts: both live, so
+    /// the keepalive does not end it. Answers by [`Cx::send`](super::Cx::send) hold no receive, and one side that answers so is
+    /// enough.
     InPlace(u32),
 }
 
