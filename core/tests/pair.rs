@@ -238,3 +238,19 @@ fn two_that_hold_all_their_receives_fall_silent() {
         world.end();
     }
 }
+
+/// The same, but one of them answers by copy: it never holds a receive, so the other's answers find room in the end.
+#[test]
+fn one_side_that_answers_by_copy_is_enough() {
+    for depths in [[1, 1], [1, 32], [32, 1], [8, 8], [32, 8], [3, 5], [64, 64], [2, 128]] {
+        for seed in 0..2 {
+            let mut spaces = depths.map(|depth| Space::new(config(depth), 1));
+            let plan = Plan { count: 1_000, window: u32::MAX, ..Plan::default() };
+            let mut world = pair(&mut spaces, seed, Plan { style: Style::Copy, ..plan }, plan);
+            world.connect(0, 1);
+            world.run();
+            assert!(world.nodes.iter().all(|node| node.app.done()), "depths {depths:?}, seed {seed}: stuck");
+            world.end();
+        }
+    }
+}
