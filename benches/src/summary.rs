@@ -98,8 +98,8 @@ fn split(outcome: &Outcome) -> (&str, &str) {
     outcome.name().rsplit_once('/').unwrap_or(("", outcome.name()))
 }
 
-/// Columns that have room beside each other.
-const COLUMNS: usize = 8;
+/// Columns that have room beside each other, on a screen of 110 letters.
+const COLUMNS: usize = 5;
 /// Letters of a name, digits of a figure, and a whole column.
 const NAME: usize = 24;
 const FIGURE: usize = 8;
