@@ -107,7 +107,8 @@ pub trait Handler {
 /// What becomes of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing: the buffer is posted again.
+    /// Nothing now: the buffer is posted again. To answer later keep the connection's id, and what is needed of the message,
+    /// and use [`Cx::send`] in any later callback.
     None,
     /// The first so many bytes of the message go back to the sender, without a copy. Never refused: there is a send slot for
     /// each receive buffer. A length beyond the message's is cut to it, for what is behind it in the buffer is of an

@@ -19,6 +19,15 @@ use crate::signals::Stop;
 
 /// Everything that can be chosen about one core and its loop.
 ///
+/// ```
+/// use spinwire_linux::runtime::{Options, Size};
+///
+/// // One deep connection with messages of up to 64 KiB, on CPU 2.
+/// let options =
+///     Options { connections: 1, depth: Size::Asked(256), message_bytes_max: 64 << 10, ..Options::on_core(2) };
+/// # let _ = options;
+/// ```
+///
 /// Sizes that are [`Size::Default`] are lowered to what the device takes, and that is printed once; sizes that are
 /// [`Size::Asked`] and too large are errors that name the largest possible.
 #[derive(Clone, Debug)]
