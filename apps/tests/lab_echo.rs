@@ -106,7 +106,7 @@ fn more_connections_than_a_queue_pair_can_be_made_for_at_once() {
     let (ended, report) = ping(&server.url, "--connections 200 --count 2000 --verify --timeout 20s");
     ended.expect_code(0);
     expect_all(&report, 2_000);
-    server.stop().expect("200 served, 0 refused").expect("--depth: using");
+    server.stop().expect("200 served, 0 refused").expect("depth: using");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn every_way_of_watching_and_resting_works() {
 #[ignore = "needs an RDMA device: ci/vm"]
 fn sizes_the_device_does_not_take_are_errors_when_asked_for() {
     let server = Server::start("");
-    for (extra, say) in [("--inline 8k", "--inline 8192: "), ("--depth 4096 --connections 64", "--depth 4096: ")] {
+    for (extra, say) in [("--inline 8k", "inline 8192: "), ("--depth 4096 --connections 64", "depth 4096: ")] {
         let (ended, _) = ping(&server.url, extra);
         ended.expect_code(3).expect(say).expect("takes at most");
     }

@@ -8,7 +8,7 @@ use crate::runtime::Size;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option} {asked}: {device} takes at most {max} ({limit})")]
 pub struct LimitError {
-    /// The option, as the user knows it.
+    /// The field of [`Options`](crate::runtime::Options).
     pub option: &'static str,
     /// What was asked.
     pub asked: u32,
@@ -23,7 +23,7 @@ pub struct LimitError {
 /// A default that was lowered to what the device takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lowered {
-    /// The option, as the user knows it.
+    /// The field of [`Options`](crate::runtime::Options).
     pub option: &'static str,
     /// The default.
     pub from: u32,
@@ -77,13 +77,13 @@ pub fn lowered_defaults() -> Vec<Lowered> {
 mod tests {
     use super::*;
 
-    const DEPTH: Limit<'static> = Limit { option: "--depth", max: 128, limit: "max_qp_wr", device: "fake0" };
+    const DEPTH: Limit<'static> = Limit { option: "depth", max: 128, limit: "max_qp_wr", device: "fake0" };
 
     #[test]
     fn an_asked_value_above_the_limit_names_option_value_and_maximum() {
         assert_eq!(DEPTH.fit(Size::Asked(128)), Ok(128));
         let error = DEPTH.fit(Size::Asked(129)).unwrap_err();
-        assert_eq!(error.to_string(), "--depth 129: fake0 takes at most 128 (max_qp_wr)");
+        assert_eq!(error.to_string(), "depth 129: fake0 takes at most 128 (max_qp_wr)");
     }
 
     #[test]

@@ -65,8 +65,8 @@ impl Queues {
         // One connection's worth of room beyond what can be outstanding: a slot is used again while completions of its
         // last life may still lie in the queue.
         let entries = |slots: u32| Size::Asked(((connections + 1) * slots).min(device.limits().max_cqe));
-        let send_cq = Cq::new(device, "--depth", entries(send_slots))?;
-        let recv_cq = Cq::new(device, "--depth", entries(recv_posted))?;
+        let send_cq = Cq::new(device, "depth", entries(send_slots))?;
+        let recv_cq = Cq::new(device, "depth", entries(recv_posted))?;
         let sizes = QpSizes { send: Size::Asked(send_slots), recv: Size::Asked(recv_posted), inline: options.inline };
         let caps = sizes.probe(&pd, &send_cq, &recv_cq)?;
         Ok(Queues { pd, send_cq, recv_cq, caps, connections, depth, one_sided: options.one_sided })
@@ -132,7 +132,7 @@ fn fit_depth(
     // Not even depth 1: it is the device that does not fit, or the number of connections.
     let too_large = |option, asked, max, limit| LimitError { option, asked, max, limit, device: device.to_owned() };
     if per_queue(1) > limits.max_qp_wr {
-        return Err(too_large("--depth", wish.value(), 0, "max_qp_wr"));
+        return Err(too_large("depth", wish.value(), 0, "max_qp_wr"));
     }
     let most_connections = [
         (limits.max_cqe / per_queue(1), "max_cqe"),
@@ -142,7 +142,7 @@ fn fit_depth(
     if let Some((max, limit)) = most_connections.into_iter().min_by_key(|(max, _)| *max)
         && connections > max
     {
-        return Err(too_large("--connections", connections, max, limit));
+        return Err(too_large("connections", connections, max, limit));
     }
 
     let shared = |each: u32| u64::from(each) * u64::from(connections);
@@ -162,7 +162,7 @@ fn fit_depth(
         (largest(&|depth| shared(buffers(depth)) <= pool_max.into()), POOL_LIMIT),
     ];
     let (max, limit) = largest_depths.into_iter().min_by_key(|(max, _)| *max).unwrap_or((DEPTH_MAX, ""));
-    Limit { option: "--depth", max, limit, device }.fit(wish).map(|depth| depth.max(1))
+    Limit { option: "depth", max, limit, device }.fit(wish).map(|depth| depth.max(1))
 }
 
 /// How the limit of a pool's buffers is named.
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn completion_queues_bound_the_depth_of_many_connections() {
         let error = fit_depth("rxe0", &limits(), (64, 0), Size::Asked(4_000)).unwrap_err();
-        assert_eq!((error.option, error.asked, error.limit), ("--depth", 4_000, "max_cqe, shared by all connections"));
+        assert_eq!((error.option, error.asked, error.limit), ("depth", 4_000, "max_cqe, shared by all connections"));
         let fits = Sizing::of(error.max).send_slots * 64;
         let above = Sizing::of(error.max + 1).send_slots * 64;
         assert!(fits <= 32_767 && above > 32_767, "{fits} {above}");
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn too_many_connections_for_any_depth_are_named() {
         let error = fit_depth("rxe0", &limits(), (40_000, 0), Size::Default(32)).unwrap_err();
-        assert_eq!((error.option, error.asked), ("--connections", 40_000));
+        assert_eq!((error.option, error.asked), ("connections", 40_000));
         assert_eq!(fit_depth("rxe0", &limits(), (error.max, 0), Size::Default(1)), Ok(1));
     }
 
@@ -211,7 +211,7 @@ mod tests {
     fn a_device_too_small_for_any_depth_names_its_queue_limit() {
         let tiny = Limits { max_qp_wr: Sizing::of(1).send_slots - 1, ..limits() };
         let error = fit_depth("fake0", &tiny, (1, 0), Size::Default(32)).unwrap_err();
-        assert_eq!(error.to_string(), "--depth 32: fake0 takes at most 0 (max_qp_wr)");
+        assert_eq!(error.to_string(), "depth 32: fake0 takes at most 0 (max_qp_wr)");
     }
 
     #[test]
@@ -222,12 +222,12 @@ mod tests {
             sizing.recv_buffers.max(sizing.send_buffers) as usize * connections as usize
         };
         let error = fit_depth("fake0", &vast, (1_000, 0), Size::Asked(4_000)).unwrap_err();
-        assert_eq!((error.option, error.limit), ("--depth", POOL_LIMIT));
+        assert_eq!((error.option, error.limit), ("depth", POOL_LIMIT));
         assert!(pool(error.max, 1_000) <= POOL_BUFFERS_MAX && pool(error.max + 1, 1_000) > POOL_BUFFERS_MAX);
 
         for connections in [CONNS_MAX as u32 + 1, u32::MAX] {
             let error = fit_depth("fake0", &vast, (connections, 0), Size::Asked(1)).unwrap_err();
-            assert_eq!((error.option, error.asked), ("--connections", connections));
+            assert_eq!((error.option, error.asked), ("connections", connections));
             assert_eq!(error.max, (CONNS_MAX).min(POOL_BUFFERS_MAX / pool(1, 1)) as u32);
             assert_eq!(fit_depth("fake0", &vast, (error.max, 0), Size::Asked(1)), Ok(1));
         }

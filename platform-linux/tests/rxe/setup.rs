@@ -55,14 +55,14 @@ fn sizes_beyond_the_device_name_option_value_and_maximum() {
     let device = device();
     let inline = Queues::new(&device, &QueueOptions { inline: Size::Asked(4_096), ..options() });
     let Err(QueueError::Qp(error)) = inline else { panic!("4,096 bytes inline were accepted") };
-    assert_eq!(error.to_string(), "--inline 4096: rxe0 takes at most 512 (found by trying)");
+    assert_eq!(error.to_string(), "inline 4096: rxe0 takes at most 512 (found by trying)");
 
     let lowered = Queues::new(&device, &QueueOptions { inline: Size::Default(4_096), ..options() }).unwrap();
     assert_eq!(lowered.inline_bytes(), 512);
 
     let deep = Queues::new(&device, &QueueOptions { depth: Size::Asked(4_000), ..options() });
     let Err(QueueError::TooLarge(error)) = deep else { panic!("a depth of 4,000 on a small queue was accepted") };
-    assert!(error.to_string().starts_with("--depth 4000: rxe0 takes at most "), "{error}");
+    assert!(error.to_string().starts_with("depth 4000: rxe0 takes at most "), "{error}");
     assert!(Queues::new(&device, &QueueOptions { depth: Size::Asked(error.max), ..options() }).is_ok());
     assert_eq!(failed_destroys(), 0);
 }

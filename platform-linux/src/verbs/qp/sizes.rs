@@ -58,7 +58,7 @@ impl QpSizes {
     pub fn probe(&self, pd: &Pd, send_cq: &Cq, recv_cq: &Cq) -> Result<QpCaps, QpError> {
         let device = pd.device();
         let (name, max) = (device.name(), device.limits().max_qp_wr);
-        let fit = |size| Limit { option: "--depth", max, limit: "max_qp_wr", device: name }.fit(size);
+        let fit = |size| Limit { option: "depth", max, limit: "max_qp_wr", device: name }.fit(size);
         let mut caps = QpCaps { send: fit(self.send)?, recv: fit(self.recv)?, inline: self.inline.value() };
         let found = largest_inline(self.inline.value(), |inline| {
             let mut raw = init_attributes(send_cq, recv_cq, &QpCaps { inline, ..caps });
@@ -72,7 +72,7 @@ impl QpSizes {
         });
         let granted = found.map_err(|cause| QpError::Refused { caps, device: name.to_owned(), cause })?;
         caps.inline =
-            Limit { option: "--inline", max: granted, limit: "found by trying", device: name }.fit(self.inline)?;
+            Limit { option: "inline", max: granted, limit: "found by trying", device: name }.fit(self.inline)?;
         Ok(caps)
     }
 }
