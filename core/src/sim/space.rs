@@ -49,7 +49,8 @@ impl Space {
     #[must_use]
     pub fn with_operations(mut self, each: usize) -> Self {
         let conns = self.conns.len();
-        self.queues = vec![OpQueue::default(); conns];
+        // Their numbers soon come to their end.
+        self.queues = vec![OpQueue::starting_at(u32::MAX - 5); conns];
         self.operations = (0..each * conns).map(|_| OneSidedWr::EMPTY).collect();
         let buffers = OneSidedMemory::buffers(self.operations.len());
         self.send_slots.resize(self.send_slots.len() + buffers, PoolSlot::default());

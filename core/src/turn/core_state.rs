@@ -3,6 +3,7 @@
 use super::cx::{ConnectError, SendError};
 use super::dirty::Dirty;
 use super::memory::{Memory, SetupError};
+use super::observe;
 use super::one_sided::OneSidedMemory;
 use crate::cm::event::Peer;
 use crate::config::{BATCH_MAX, Config, Mode, Sizing};
@@ -89,7 +90,7 @@ impl<'m> Core<'m> {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.begin_attempt(id);
             let slots = self.sizing.send_slots;
-            conn.sends = SendQueue::new(id.slot() as u32 * slots, slots, 0);
+            conn.sends = SendQueue::new(id.slot() as u32 * slots, slots, observe::FIRST_SEND);
         }
         self.dirty.mark(id.slot());
         Ok(id)
