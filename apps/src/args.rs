@@ -50,7 +50,8 @@ pub enum EchoCommand {
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// The address to listen on. For rdma:// its network interface decides which RDMA device is used; shm:// takes clients
-    /// on this machine, at a name or at the path of a socket (shm:///run/app/echo) whose directory's permissions count.
+    /// on this machine, at a name or at the path of a socket (shm:///run/app/echo) whose directory's permissions count;
+    /// between containers it has to be a path.
     #[arg(long, value_name = "rdma://ADDR:PORT | shm://NAME")]
     pub listen: Address,
     /// Connections at one time; further ones are refused with "table full".

@@ -18,8 +18,8 @@ use spinwire_linux::signals::{self, Stop};
 /// Answers every message in place, without a copy, and notes who comes and goes.
 #[derive(Debug)]
 pub struct EchoServer {
-    /// By slot of the connection table.
-    clients: Vec<Client>,
+    /// What was answered, by slot of the connection table.
+    answered: Vec<u64>,
     open: u32,
     stop: Stop,
     stopping: bool,
@@ -43,9 +43,7 @@ pub enum Event {
     },
     /// A client is gone.
     Closed {
-        /// Who it is.
-        peer: Option<Peer>,
-        /// Why.
+        /// Who it is, and why.
         report: CloseReport,
         /// What was answered to it.
         messages: u64,
@@ -73,18 +71,11 @@ pub enum Event {
 #[error("the listener is gone: the rdma device reported {0:?}")]
 pub struct ListenerLost(pub CmEventKind);
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Client {
-    peer: Option<Peer>,
-    messages: u64,
-}
-
 impl EchoServer {
     /// A server for up to `connections_max` clients. All its memory is allocated here.
     pub fn new(connections_max: u32, stop: Stop, log: Option<Log<Event>>) -> Self {
-        let clients = vec![Client::default(); connections_max as usize];
         Self {
-            clients,
+            answered: vec![0; connections_max as usize],
             open: 0,
             stop,
             stopping: false,
@@ -143,7 +134,7 @@ impl Handler for EchoServer {
 
     fn on_open(&mut self, cx: &mut Cx<'_, '_>, conn: ConnId) {
         let peer = cx.peer(conn);
-        self.clients[conn.slot()] = Client { peer, messages: 0 };
+        self.answered[conn.slot()] = 0;
         self.open += 1;
         self.note(Event::Opened { peer, open: self.open });
         if self.stopping {
@@ -152,15 +143,14 @@ impl Handler for EchoServer {
     }
 
     fn on_message(&mut self, _cx: &mut Cx<'_, '_>, conn: ConnId, message: &mut [u8]) -> Answer {
-        self.clients[conn.slot()].messages += 1;
+        self.answered[conn.slot()] += 1;
         // A message fits its buffer, and buffers are at most 8 MiB long.
         Answer::InPlace(message.len() as u32)
     }
 
     fn on_close(&mut self, _cx: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
-        let Client { peer, messages } = std::mem::take(&mut self.clients[conn.slot()]);
         self.open -= u32::from(report.was_open);
-        self.note(Event::Closed { peer, report: *report, messages });
+        self.note(Event::Closed { report: *report, messages: self.answered[conn.slot()] });
     }
 
     fn on_listener_lost(&mut self, _cx: &mut Cx<'_, '_>, _listener: ListenerId, kind: CmEventKind) {
@@ -187,8 +177,8 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Opened { peer, open } => write!(f, "{} connected ({open} now)", Who(peer)),
-            Event::Closed { peer, report, messages } => {
-                let CloseReport { reason, was_open, unsent, unconfirmed_after, .. } = report;
+            Event::Closed { report, messages } => {
+                let CloseReport { reason, peer, was_open, unsent, unconfirmed_after, .. } = report;
                 if !was_open {
                     return write!(f, "{} did not get connected: {}", Who(peer), Words(reason, Over::from(*peer)));
                 }

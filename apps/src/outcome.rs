@@ -150,6 +150,7 @@ mod tests {
 
     const CLOSED: CloseReport = CloseReport {
         reason: CloseReason::Local,
+        peer: None,
         was_open: true,
         unsent: 0,
         unconfirmed_after: None,

@@ -248,3 +248,21 @@ fn the_permissions_of_directory_and_socket_count() {
     server.process.finish(PATIENCE);
     as_user(other, &serve).finish(PATIENCE).expect_code(3).expect("socket of user 0").expect("neither use nor remove");
 }
+
+/// As containers have them: there a name is found by nobody outside, and a path by whoever can reach it.
+#[test]
+fn processes_in_other_namespaces_find_each_other_by_a_path() {
+    let _turn = alone();
+    if !Command::new("unshare").args(["-n", "-p", "-f", "true"]).status().is_ok_and(|status| status.success()) {
+        return println!("skipped: needs root and unshare, for network and process namespaces");
+    }
+    let directory = Directory::new();
+    for (url, status) in [(shm_name(), 1), (directory.url(), 0)] {
+        let server = serve_at(&url, "");
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-n", "-p", "-f", SPINWIRE, "echo", "ping", &url, "--core", &cpu(1).to_string()]);
+        unshare.args(["--count", "100", "--size", "2000", "--verify"]);
+        Running::command(unshare).finish(PATIENCE).expect_code(status);
+        server.stop();
+    }
+}

@@ -180,6 +180,7 @@ impl Handler for Bursts {
     fn on_close(&mut self, _cx: &mut Cx<'_, '_>, _conn: ConnId, report: &CloseReport) {
         let expected = CloseReport {
             reason: CloseReason::Local,
+            peer: report.peer,
             was_open: true,
             unsent: 0,
             unconfirmed_after: None,

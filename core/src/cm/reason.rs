@@ -1,6 +1,6 @@
 //! Why a connection ended, or never began.
 
-use super::event::CmEventKind;
+use super::event::{CmEventKind, Peer};
 use super::hello::{HelloError, Refusal};
 use super::table::State;
 use crate::fabric::WcStatus;
@@ -160,6 +160,8 @@ pub enum ProtocolError {
 pub struct CloseReport {
     /// The first cause.
     pub reason: CloseReason,
+    /// Who was at the far side, where that was known: also of a request that was accepted and never came up.
+    pub peer: Option<Peer>,
     /// Whether it was ever up.
     pub was_open: bool,
     /// Messages accepted from the application that were never handed to the device.

@@ -155,6 +155,7 @@ impl<C: Control> Engine<'_, C> {
         };
         let report = CloseReport {
             reason,
+            peer: conn.peer,
             was_open: conn.opened,
             unsent: conn.unsent(),
             unconfirmed_after: conn.unconfirmed_after,

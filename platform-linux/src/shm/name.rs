@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 /// The place of a server on this machine: a name, or the path of a socket file.
 ///
-/// Every process of the machine can reach a name. Those whose user is not allowed are refused, but can keep new clients
+/// Every process of the machine can reach a name, but for those in another network namespace: containers have one each, most
+/// often, and find each other by a path in a directory that they share. Those whose user is not allowed are refused, but can keep new clients
 /// waiting, with descriptors that take long to close; connections that are up are not touched. Where that matters, take a
 /// path in a directory that only those who are allowed can enter.
 #[derive(Clone, Debug, PartialEq, Eq)]

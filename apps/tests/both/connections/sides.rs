@@ -117,7 +117,9 @@ impl Handler for Side {
     }
 
     fn on_close(&mut self, _: &mut Cx<'_, '_>, conn: ConnId, report: &CloseReport) {
-        let CloseReport { reason, was_open, unsent, .. } = *report;
+        let CloseReport { reason, was_open, unsent, attempts, .. } = *report;
+        let should_know = was_open || attempts == 0;
+        assert!(report.peer.is_some() || !should_know, "either fabric knows who was there: {report:?}");
         self.seen.note(conn, Event::Closed { reason, was_open, unsent });
         self.live -= u32::from(was_open);
     }
