@@ -256,12 +256,19 @@ fn give_back_answers(recv_pool: &mut Pool<'_>, work: WorkId, done: &mut [SendWr]
 /// Queues a message of the application's. It can go at once if there is a credit for it and nothing waits before it.
 #[inline(always)]
 fn queue_data(config: &Config, stats: &mut Stats, conn: &mut Conn, rings: &mut [SendWr], buf: Lease, len: u32) {
-    let goes = conn.sends.waiting() == 0 && conn.credits.spend(MessageKind::Data);
-    let wr = SendWr { buf: Some(buf), len, imm: imm(config.mode, MessageKind::Data), ..SendWr::EMPTY };
-    conn.sends.push(rings, wr);
-    match conn.sends.next_waiting(rings) {
-        Some(wr) if goes => clear(stats, conn.send_work, &mut conn.sends, wr),
-        _ => conn.unsettle(),
+    let imm = imm(config.mode, MessageKind::Data);
+    let wr = SendWr { wr_id: conn.send_work, imm, buf: Some(buf), len, signaled: false };
+    if conn.sends.waiting() > 0 || !conn.credits.spend(MessageKind::Data) {
+        conn.sends.push(rings, wr);
+        conn.unsettle();
+        return;
+    }
+    let wr = conn.sends.push_app(rings, wr);
+    stats.messages_sent += 1;
+    stats.bytes_sent += u64::from(len);
+    if conn.sends.signals(false) {
+        wr.signaled = true;
+        stats.sends_signaled += 1;
     }
 }
 

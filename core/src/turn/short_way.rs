@@ -81,13 +81,19 @@ impl<C: Control> Engine<'_, C> {
                 dirty.mark(slot);
                 continue;
             }
-            match answered {
-                Some((seq, wr)) if conn.sends.is_all(seq) => match post_answer(fabric, stats, conn, wr) {
-                    Ok(()) if !conn.lacks_receives(sizing) => {}
-                    Ok(()) => self.replenish(handler, slot),
-                    Err(error) => self.answer_failed(handler, slot, error),
-                },
-                _ => self.visit(handler, slot),
+            let only = match answered {
+                Some((seq, wr)) => Some(wr).filter(|_| conn.sends.is_all(seq)),
+                None if conn.sends.ready() == 1 => Some(conn.sends.next_ready(sends)),
+                None => None,
+            };
+            let Some(wr) = only else {
+                self.visit(handler, slot);
+                return None;
+            };
+            match post_only(fabric, stats, conn, wr) {
+                Ok(()) if !conn.lacks_receives(sizing) => {}
+                Ok(()) => self.replenish(handler, slot),
+                Err(error) => self.answer_failed(handler, slot, error),
             }
             return None;
         }
@@ -149,9 +155,9 @@ fn left_of(batch: &[Completion], at: usize) -> Option<usize> {
     (at < batch.len()).then_some(at)
 }
 
-/// Posts an answer that is all there is to post: as [`post_sends`](super::flush::post_sends).
+/// Posts a send that is all there is to post: as [`post_sends`](super::flush::post_sends).
 #[inline(always)]
-fn post_answer(fabric: &mut impl Fabric, stats: &mut Stats, conn: &mut Conn, wr: &mut SendWr) -> Result<(), PostError> {
+fn post_only(fabric: &mut impl Fabric, stats: &mut Stats, conn: &mut Conn, wr: &mut SendWr) -> Result<(), PostError> {
     if conn.credits.owes() {
         wr.imm = wr.imm.map(|imm| imm | u32::from(conn.credits.give()));
     }

@@ -19,13 +19,27 @@ impl SendQueue {
         buf: Lease,
         len: u32,
     ) -> (u32, &'r mut SendWr) {
-        debug_assert!(self.waiting() == 0 && buf.from() == Direction::Recv);
+        debug_assert!(buf.from() == Direction::Recv);
+        let wr = SendWr { wr_id: work, imm: Some(Imm::DATA), buf: Some(buf), len, signaled: false };
+        self.push_cleared(rings, wr)
+    }
+
+    /// Queues a message of the application's like [`SendQueue::push_answer`], in one of the slots that are for those.
+    #[inline(always)]
+    pub(crate) fn push_app<'r>(&mut self, rings: &'r mut [SendWr], wr: SendWr) -> &'r mut SendWr {
+        self.app += u32::from(wr.is_app());
+        self.push_cleared(rings, wr).1
+    }
+
+    #[inline(always)]
+    fn push_cleared<'r>(&mut self, rings: &'r mut [SendWr], wr: SendWr) -> (u32, &'r mut SendWr) {
+        debug_assert!(self.waiting() == 0);
         debug_assert!(self.occupied() <= self.mask, "a send queue took more than its slots");
         let seq = self.cleared;
-        let wr = &mut rings[self.slot(seq)];
+        let slot = &mut rings[self.slot(seq)];
         self.cleared = seq.wrapping_add(1);
-        *wr = SendWr { wr_id: work.at(seq), imm: Some(Imm::DATA), buf: Some(buf), len, signaled: false };
-        (seq, wr)
+        *slot = SendWr { wr_id: wr.wr_id.at(seq), ..wr };
+        (seq, slot)
     }
 
     /// Whether `seq` is all that is ready: it was cleared last.
