@@ -35,6 +35,8 @@ pub struct ShmFabric<'m> {
     polls: u32,
     /// Slots that were visited in the last poll: they may owe their peer an acknowledgement, or have had one with what came.
     visited: Vec<u16>,
+    /// What to look for next at one of them is not said yet.
+    is_said_late: bool,
     local: LocalMemory<'m>,
     geometry: Geometry,
     sizing: Sizing,
@@ -61,6 +63,7 @@ impl<'m> ShmFabric<'m> {
             quiet_polls: 0,
             polls: 0,
             visited: Vec::with_capacity(slots),
+            is_said_late: false,
             local,
             geometry: Geometry::of(config),
             sizing: config.sizing(),

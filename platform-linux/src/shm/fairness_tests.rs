@@ -63,7 +63,7 @@ fn busy_connections_do_not_keep_a_silent_one_out() {
 #[test]
 fn one_that_fills_every_batch_does_not_keep_out_others_that_talk_too() {
     const LINKS: usize = 3;
-    const FLOOD: usize = 64;
+    const FLOOD: usize = 40;
     let count = FLOOD + LINKS;
     let (mut left, mut right) = (Side::new(64, count), Side::new(64, count));
     let ((mut a, from, _), (mut b, to, _)) = (left.fabric_of((LINKS, 40), count), right.fabric_of((LINKS, 40), count));

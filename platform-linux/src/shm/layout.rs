@@ -121,10 +121,44 @@ impl Geometry {
         index & self.slots == 0
     }
 
+    /// A way through the ring, from slot 0 on.
+    pub(super) fn walk(&self) -> Walk {
+        let mask = self.places() * SLOT_BYTES as u32 - 1;
+        Walk { at: self.slot(0) as u32, left: self.slots, mask, phase: self.phase(0) }
+    }
+
     /// The length of the segment.
     pub(super) fn bytes(&self) -> usize {
         let chunks = if self.chunk_bytes == 0 { 0 } else { self.slots as usize * stride(self.chunk_bytes as usize) };
         self.chunks_at() + chunks
+    }
+}
+
+/// A place in a ring that goes from slot to slot: what [`Geometry::slot`] and [`Geometry::phase`] say of each, in few
+/// instructions.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Walk {
+    /// Where the slot begins.
+    pub(super) at: u32,
+    /// Slots from here to the end of the round, this one included.
+    left: u32,
+    /// Where places begin again at 0 is a power of two.
+    mask: u32,
+    /// What the phase bit is in this round.
+    pub(super) phase: bool,
+}
+
+impl Walk {
+    /// Goes on to the next slot, in a ring of that geometry.
+    #[inline]
+    pub(super) fn step(&mut self, geometry: &Geometry) {
+        self.left -= 1;
+        if self.left > 0 {
+            self.at = (self.at + SLOT_BYTES as u32) & self.mask;
+        } else {
+            (self.at, self.phase, self.left) = (geometry.slot(0) as u32, !self.phase, geometry.slots);
+        }
     }
 }
 
@@ -173,6 +207,11 @@ mod tests {
                     assert!(geometry.chunk(index) + chunk as usize <= geometry.bytes());
                 }
                 assert!(geometry.phase(0) && !geometry.phase(slots) && geometry.phase(2 * slots));
+                let mut walk = geometry.walk();
+                for index in 0..3 * slots {
+                    assert_eq!((walk.at as usize, walk.phase), (geometry.slot(index), geometry.phase(index)));
+                    walk.step(&geometry);
+                }
             }
         }
     }

@@ -15,8 +15,8 @@ use super::layout::Geometry;
 use super::local::LocalMemory;
 use super::memory::{OwnMemory, ShareError};
 use super::operations::Operations;
+use super::posted::Posted;
 use super::receiver::{Lie, Receiver};
-use super::recv_queue::RecvQueue;
 use super::sender::Sender;
 use super::watch::Next;
 
@@ -24,7 +24,7 @@ use super::watch::Next;
 #[repr(C, align(64))]
 pub(super) struct Link {
     receiver: Receiver,
-    recvs: RecvQueue,
+    recvs: Posted,
     qp_num: u32,
     /// Of the peer's descriptors, so many are known to it as taken.
     told: u64,
@@ -72,7 +72,7 @@ impl Link {
             sender: Sender::new(geometry, own.base(), sizing.send_slots),
             own,
             geometry,
-            recvs: RecvQueue::new(sizing.recv_posted),
+            recvs: Posted::new(sizing.recv_posted),
             operations: Operations::new(operations),
             receiver: Receiver::new(geometry),
             qp_num,
@@ -215,9 +215,8 @@ impl Link {
     #[inline]
     pub(super) fn progress(&mut self, local: &LocalMemory<'_>, out: &mut Batch) -> bool {
         if self.end == End::No && self.sender.waits_for_ack() && self.receiver.is_attached() {
-            let acked_before = self.sender.acked();
             match self.sender.on_counter(self.receiver.peer_counter()) {
-                Ok(()) => self.told_by_answer &= self.sender.acked() == acked_before,
+                Ok(more) => self.told_by_answer &= !more,
                 Err(lie) => self.end = End::Fault(lie),
             }
         }

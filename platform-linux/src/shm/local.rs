@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use spinwire_core::fabric::{BufferMap, RecvWr, SendWr};
 use spinwire_core::pool::{Direction, Layout, Lease};
 
+use super::slot::INLINE_MAX;
 use crate::mem::Arena;
 use crate::mem::StableMemory;
 
@@ -15,6 +16,8 @@ use crate::mem::StableMemory;
 pub(super) struct LocalMemory<'m> {
     recv: Buffers,
     send: Buffers,
+    /// The length of a receive's buffer, as far as a slot has payload.
+    room_inline: u32,
     base: NonNull<u8>,
     len: usize,
     arena: PhantomData<&'m mut [u8]>,
@@ -34,7 +37,7 @@ impl<'m> LocalMemory<'m> {
     pub(super) fn split(arena: &'m mut Arena) -> (Self, &'m mut [u8]) {
         let (base, len) = (StableMemory::base(arena), StableMemory::len(arena));
         let none = Buffers { first: base, stride: 0, len: 0, count: 0 };
-        let local = LocalMemory { recv: none, send: none, base, len, arena: PhantomData };
+        let local = LocalMemory { recv: none, send: none, room_inline: 0, base, len, arena: PhantomData };
         // SAFETY: mapped and initialised for as long as the arena lives, which is borrowed for 'm; that borrow makes this
         // the only reference. `local` makes none: it is for raw copies into and out of leased buffers.
         (local, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), len) })
@@ -43,6 +46,7 @@ impl<'m> LocalMemory<'m> {
     /// See [`Fabric::prepare`](spinwire_core::fabric::Fabric::prepare). Before that there are no buffers.
     pub(super) fn prepare(&mut self, buffers: &BufferMap) {
         (self.recv, self.send) = (self.buffers(&buffers.recv), self.buffers(&buffers.send));
+        self.room_inline = self.recv.len.min(INLINE_MAX as u32);
     }
 
     /// Those of a pool that are inside the arena.
@@ -71,6 +75,12 @@ impl<'m> LocalMemory<'m> {
     #[inline]
     pub(super) fn room(&self) -> u32 {
         self.recv.len
+    }
+
+    /// The same, or [`INLINE_MAX`] if that is less.
+    #[inline]
+    pub(super) fn room_inline(&self) -> u32 {
+        self.room_inline
     }
 
     /// The bytes that are to be sent, and how many.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use spinwire_core::fabric::WcStatus;
 
-use super::layout::Geometry;
+use super::layout::{Geometry, Walk};
 use super::memory::PeerMemory;
 use super::slot::{self, INLINE_MAX};
 use super::word::{Body, Word};
@@ -14,15 +14,14 @@ use crate::mem::copy_shared;
 /// The peer's ring, read. Whatever it says is checked here, in every build, before it is used, and is read once.
 #[repr(C)]
 pub(super) struct Receiver {
-    /// Where the next descriptor will be: in the peer's segment where [`Geometry`] says of `consumed`, or nowhere as long as
-    /// that is not known.
+    /// Where the next descriptor will be: in the peer's segment, or nowhere as long as that is not known.
     slot: *const u8,
     /// Where the peer's segment begins.
     base: *const u8,
     /// Descriptors taken.
     consumed: u64,
-    /// The phase bit of the next one.
-    phase: bool,
+    /// Where in the segment the next one is.
+    walk: Walk,
     /// The last message took both lines of its slot: the next one likely does.
     is_wide: bool,
     geometry: Geometry,
@@ -81,8 +80,8 @@ impl Receiver {
         Self {
             slot: slot::nowhere(),
             base: slot::nowhere(),
-            phase: true,
             consumed: 0,
+            walk: geometry.walk(),
             is_wide: false,
             geometry,
             partial: None,
@@ -95,7 +94,8 @@ impl Receiver {
     pub(super) fn attach(&mut self, memory: PeerMemory, geometry: Geometry, arena: Option<Rc<PeerMemory>>) {
         self.base = memory.base().as_ptr();
         (self.memory, self.geometry, self.arena) = (Some(memory), geometry, arena);
-        (self.slot, self.phase) = (self.base.wrapping_add(geometry.slot(0)), geometry.phase(0));
+        self.walk = geometry.walk();
+        self.slot = self.base.wrapping_add(self.walk.at as usize);
     }
 
     /// Whether the peer's memory is known.
@@ -119,7 +119,7 @@ impl Receiver {
     /// Where the next descriptor will be, and what its phase bit is then. Mapped as long as this lives.
     #[inline]
     pub(super) fn next(&self) -> (*const u8, bool) {
-        (self.slot, self.phase)
+        (self.slot, self.walk.phase)
     }
 
     /// The next descriptor's word, if it is there.
@@ -127,7 +127,7 @@ impl Receiver {
     pub(super) fn peek(&self) -> Option<Word> {
         // SAFETY: a slot of the peer's mapped segment, at an offset from our own numbers, or the one that nothing comes to.
         let word = unsafe { slot::load(self.slot) };
-        (word.phase() == self.phase).then_some(word)
+        (word.phase() == self.walk.phase).then_some(word)
     }
 
     /// How many of our descriptors the peer says it has taken, by its counter.
@@ -139,10 +139,10 @@ impl Receiver {
         counter.load(Ordering::Acquire)
     }
 
-    /// Of a message that is whole in its slot, which [`peek`](Self::peek) saw: how long it is.
+    /// Of a message that is whole in its slot, which [`peek`](Self::peek) saw: how long it is, if that is at most `max`.
     #[inline(always)]
-    pub(super) fn whole(&self, word: Word) -> Option<u32> {
-        if self.partial.is_some() { None } else { word.inline() }
+    pub(super) fn whole(&self, word: Word, max: u32) -> Option<u32> {
+        if self.partial.is_some() { None } else { word.inline(max) }
     }
 
     /// Takes such a message.
@@ -265,8 +265,8 @@ impl Receiver {
     #[inline]
     fn advance(&mut self) {
         self.consumed += 1;
-        let next = self.consumed as u32;
-        (self.slot, self.phase) = (self.base.wrapping_add(self.geometry.slot(next)), self.geometry.phase(next));
+        self.walk.step(&self.geometry);
+        self.slot = self.base.wrapping_add(self.walk.at as usize);
     }
 }
 

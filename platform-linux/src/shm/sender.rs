@@ -8,7 +8,7 @@ use spinwire_core::fabric::SendWr;
 use spinwire_core::id::WorkId;
 
 use super::hook::{self, Point};
-use super::layout::Geometry;
+use super::layout::{Geometry, Walk};
 use super::local::LocalMemory;
 use super::slot::{self, INLINE_MAX};
 use super::word::{Body, Word};
@@ -21,9 +21,8 @@ pub(super) struct Sender {
     base: NonNull<u8>,
     /// Descriptors published.
     sent: u64,
-    /// Where in the segment the next one goes, and its phase bit: what [`Geometry`] says of `sent`.
-    slot_at: u32,
-    phase: bool,
+    /// Where the next one goes.
+    walk: Walk,
     /// Of these, taken by the peer.
     acked: u64,
     /// A ring of as many entries as the engine has send slots.
@@ -66,8 +65,7 @@ impl Sender {
         Self {
             geometry,
             base,
-            slot_at: geometry.slot(0) as u32,
-            phase: geometry.phase(0),
+            walk: geometry.walk(),
             sent: 0,
             acked: 0,
             queue,
@@ -166,7 +164,7 @@ impl Sender {
     #[inline]
     fn slot(&self) -> *mut u8 {
         // SAFETY: inside our own segment, which outlives this: the offset comes from our own numbers.
-        unsafe { self.base.as_ptr().add(self.slot_at as usize) }
+        unsafe { self.base.as_ptr().add(self.walk.at as usize) }
     }
 
     /// Writes a message of at most [`INLINE_MAX`] bytes into the next slot, which is free. The bytes are in a leased buffer,
@@ -181,13 +179,12 @@ impl Sender {
 
     #[inline(always)]
     fn publish(&mut self, body: Body, imm: Option<u32>, consumed: u64) {
-        let word = Word::new(self.phase, body, imm, consumed as u32);
+        let word = Word::new(self.walk.phase, body, imm, consumed as u32);
         hook::reach(if matches!(body, Body::Chunk) { Point::Chunk } else { Point::Word });
         // SAFETY: a slot of our own segment.
         unsafe { slot::store(self.slot(), word) };
         self.sent += 1;
-        let next = self.sent as u32;
-        (self.slot_at, self.phase) = (self.geometry.slot(next) as u32, self.geometry.phase(next));
+        self.walk.step(&self.geometry);
     }
 
     /// Writes the next part of a message of `len` bytes into the chunk of the next slot.

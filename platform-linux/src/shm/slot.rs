@@ -1,8 +1,8 @@
 //! One slot of a ring: a word that says what is there, and up to 120 bytes of payload behind it.
 //!
 //! ```text
-//! word   63      44 | 43      37 | 36 | 35   | 34      | 33    | 32    | 31          0
-//!        consumed   | length     | 0  | lent | has imm | chunk | phase | immediate data
+//! word   63      44 | 43 | 42   | 41    | 40      34 | 33      | 32    | 31          0
+//!        consumed   | 0  | lent | chunk | length     | has imm | phase | immediate data
 //! ```
 //!
 //! The word is written last (S1, release) and read first (S2, acquire, pairs with S1): whoever sees the phase turned sees

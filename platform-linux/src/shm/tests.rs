@@ -124,9 +124,9 @@ fn messages_of_every_kind_of_length_arrive_whole_and_are_then_confirmed() {
     for len in [0_u32, 1, 8, 56, 57, 120, 121, 4_096, 16_384, 16_385, 70_000] {
         let (mut left, mut right) = (Side::new(ROOM, 2), Side::new(ROOM, 2));
         let (mut a, mut from, source) = left.fabric(2);
-        let (mut b, to, target) = right.fabric(2);
+        let (mut b, mut to, target) = right.fabric(2);
         join(&mut a, &mut b);
-        b.post_recv(conn(), &recv_chain(to)).unwrap();
+        b.post_recv(conn(), &recv_chain(vec![to.remove(0)])).unwrap();
         for at in 0..len as usize {
             // SAFETY: inside the first buffer of our own arena.
             unsafe { source.add(at).write(at as u8 ^ 0x5a) };

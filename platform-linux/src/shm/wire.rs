@@ -15,7 +15,7 @@ use spinwire_core::config::CONNECT_PRIVATE_DATA_MAX;
 use super::layout::Geometry;
 
 /// The version of the handshake and of what lies in shared memory.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 /// The longest packet.
 pub(super) const PACKET_MAX: usize = HEADER_BYTES + CONNECT_PRIVATE_DATA_MAX;

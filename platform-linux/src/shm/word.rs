@@ -6,12 +6,12 @@ use super::slot::INLINE_MAX;
 pub(super) const ACK_MASK: u32 = (1 << 20) - 1;
 
 const PHASE: u64 = 1 << 32;
-const CHUNK: u64 = 1 << 33;
-const HAS_IMM: u64 = 1 << 34;
-const LENT: u64 = 1 << 35;
-const RESERVED: u64 = 1 << 36;
-const LEN_SHIFT: u32 = 37;
+const HAS_IMM: u64 = 1 << 33;
+const LEN_SHIFT: u32 = 34;
 const LEN_MASK: u64 = 0x7f;
+const CHUNK: u64 = 1 << 41;
+const LENT: u64 = 1 << 42;
+const RESERVED: u64 = 1 << 43;
 const ACK_SHIFT: u32 = 44;
 
 /// A slot's first word.
@@ -53,11 +53,13 @@ impl Word {
         (self.0 & HAS_IMM != 0).then_some(self.0 as u32)
     }
 
-    /// The length of a payload behind the word; `None` if it is elsewhere, or for a word that no writer makes.
+    /// The length of a payload behind the word, if it is at most `max`, which is at most [`INLINE_MAX`]. One comparison: where
+    /// the payload is elsewhere, and for a word that no writer makes, a bit above the length is set.
     #[inline]
-    pub(super) fn inline(self) -> Option<u32> {
-        let len = (self.0 >> LEN_SHIFT & LEN_MASK) as u32;
-        (self.0 & (RESERVED | LENT | CHUNK) == 0 && len as usize <= INLINE_MAX).then_some(len)
+    pub(super) fn inline(self, max: u32) -> Option<u32> {
+        debug_assert!(max as usize <= INLINE_MAX);
+        let len = (self.0 >> LEN_SHIFT) as u32 % (1 << (ACK_SHIFT - LEN_SHIFT));
+        (len <= max).then_some(len)
     }
 
     /// Where the payload is; `None` for a word that no writer makes.
@@ -84,6 +86,10 @@ mod tests {
                 for body in inline.into_iter().chain([Body::Chunk, Body::Lent]) {
                     let word = Word::new(phase, body, imm, consumed);
                     assert_eq!((word.phase(), word.body(), word.imm()), (phase, Some(body), imm));
+                    for max in [0, 1, INLINE_MAX as u32] {
+                        let fits = matches!(body, Body::Inline(len) if len <= max);
+                        assert_eq!(word.inline(max).map(Body::Inline), fits.then_some(body));
+                    }
                     assert_eq!(word.consumed(), consumed & ACK_MASK);
                 }
             }
@@ -94,8 +100,8 @@ mod tests {
     #[test]
     fn words_that_no_writer_makes_have_no_body() {
         let (one, two) = (1 << LEN_SHIFT, CHUNK | LENT);
-        for bits in [two, 1 << 36, 121 << LEN_SHIFT, 127 << LEN_SHIFT, CHUNK | one, LENT | one, u64::MAX] {
-            assert_eq!(Word(bits).body(), None, "{bits:#x}");
+        for bits in [two, RESERVED, 121 << LEN_SHIFT, 127 << LEN_SHIFT, CHUNK | one, LENT | one, u64::MAX] {
+            assert_eq!((Word(bits).body(), Word(bits).inline(INLINE_MAX as u32)), (None, None), "{bits:#x}");
         }
     }
 }

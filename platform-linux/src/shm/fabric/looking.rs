@@ -40,13 +40,17 @@ impl ShmFabric<'_> {
     /// Visits the only hot link there is, if it has something: as [`visit`](Self::visit), in fewer instructions.
     #[inline(always)]
     pub(super) fn visit_only(&mut self, out: &mut Batch) {
-        if let Some(slot) = self.watch.look_at_only() {
-            self.visit_link(0, slot, out);
-        }
+        let Some(slot) = self.watch.look_at_only() else { return };
+        let Some((_, link)) = &mut self.links[slot as usize] else { return };
+        link.receive(&self.local, out);
+        link.is_visited = true;
+        self.visited.push(slot);
+        // Somebody waits for the answer: what to look for next is said before the next look.
+        self.is_said_late = true;
     }
 
     /// Takes what a link has, which the watch found `at` a place of its list.
-    #[inline(always)]
+    #[inline]
     fn visit_link(&mut self, at: u32, slot: u16, out: &mut Batch) {
         let Some((_, link)) = &mut self.links[slot as usize] else { return };
         link.receive(&self.local, out);
@@ -74,8 +78,13 @@ impl ShmFabric<'_> {
             if let Some((_, link)) = &mut self.links[slot as usize] {
                 link.is_visited = false;
                 link.tell();
+                if self.is_said_late {
+                    // SAFETY: as in `say`.
+                    unsafe { self.watch.say(slot, link.next()) };
+                }
             }
         }
+        self.is_said_late = false;
     }
 
     /// Looks at all hot links and some cold ones, or more of those.

@@ -11,6 +11,7 @@ use super::super::conn::Offer;
 use super::super::fabric::ShmFabric;
 use super::super::layout::Geometry;
 use super::super::memory::{OwnMemory, PeerMemory};
+use super::super::word::{Body, Word};
 use super::input::Input;
 
 /// A fabric with posted receives, each with a guard behind it.
@@ -103,7 +104,7 @@ impl Ring {
                 3 => {
                     let (part, total) = (u64::from(input.u16() % 700), u64::from(input.u16() % 700));
                     store(geometry.slot(next) + 8, total << 32 | part);
-                    store(geometry.slot(next), 1 << 33 | u64::from(geometry.phase(next)) << 32);
+                    store(geometry.slot(next), Word::new(geometry.phase(next), Body::Chunk, None, 0).0);
                     next = next.wrapping_add(1);
                 }
                 4 => store(usize::from(input.u16()), input.u64()),
@@ -112,7 +113,7 @@ impl Ring {
                 7 => {
                     store(geometry.slot(next) + 8, u64::from(input.u16()) % (ARENA_BYTES as u64 + 64));
                     store(geometry.slot(next) + 16, u64::from(input.u16() % 700));
-                    store(geometry.slot(next), 1 << 35 | u64::from(geometry.phase(next)) << 32);
+                    store(geometry.slot(next), Word::new(geometry.phase(next), Body::Lent, None, 0).0);
                     store(geometry.revoked(), u64::from(input.byte() / 255));
                     next = next.wrapping_add(1);
                 }

@@ -32,7 +32,7 @@ impl Link {
     /// Asks for the buffer of the next message.
     #[inline]
     pub(in super::super) fn prefetch_buffer(&self) {
-        if let Some(receive) = self.recvs.first() {
+        if let Some(receive) = self.recvs.next() {
             slot::prefetch(receive.to);
         }
     }

@@ -16,11 +16,9 @@ impl Link {
         if self.answers {
             self.sender.expect(self.receiver.is_wide());
         }
-        let acked_before = self.sender.acked();
         if !self.take_short(local, out) {
             self.take_any(local, out);
         }
-        self.told_by_answer |= self.sender.acked() != acked_before;
     }
 
     /// Takes whole messages out of their slots, which is nearly all there is to do on most links; `false` where something
@@ -32,10 +30,11 @@ impl Link {
         }
         let receiver = &mut self.receiver;
         while let Some(word) = receiver.peek() {
-            let Some(bytes) = receiver.whole(word).filter(|&bytes| bytes <= local.room()) else { return false };
-            let Some(receive) = self.recvs.first().filter(|_| !out.is_full()) else { return false };
-            if self.sender.on_answer(word.consumed()).is_err() {
-                return false;
+            let Some(bytes) = receiver.whole(word, local.room_inline()) else { return false };
+            let Some(receive) = self.recvs.next().filter(|_| !out.is_full()) else { return false };
+            match self.sender.on_answer(word.consumed()) {
+                Ok(more) => self.told_by_answer |= more,
+                Err(_) => return false,
             }
             // SAFETY: as many bytes as `whole` said, and the buffer has room for them: it was asked above. It is lent to us.
             unsafe { receiver.copy_whole(bytes, receive.to) };
@@ -55,14 +54,17 @@ impl Link {
             let mut parts = 0;
             while let Some(word) = receiver.peek() {
                 is_drained = false;
-                let Some(receive) = self.recvs.first() else { break };
+                let Some(receive) = self.recvs.next() else { break };
                 if out.is_full() || parts == PARTS_PER_VISIT {
                     break;
                 }
-                let taken =
-                    self.sender.on_answer(word.consumed()).and_then(|()| receiver.take(word, receive.to, local.room()));
+                let taken = self.sender.on_answer(word.consumed()).and_then(|more| {
+                    self.told_by_answer |= more;
+                    receiver.take(word, receive.to, local.room())
+                });
                 let (bytes, imm) = match taken {
                     Ok(Taken::Part) => {
+                        self.recvs.begin();
                         parts += 1;
                         is_drained = true;
                         continue;
@@ -98,10 +100,10 @@ impl Link {
 
     #[cold]
     fn flush_recvs(&mut self, out: &mut Batch, is_drained: bool) {
-        if self.end == End::Draining && !is_drained && self.recvs.first().is_some() {
+        if self.end == End::Draining && !is_drained && self.recvs.next().is_some() {
             return;
         }
-        while let Some(receive) = self.recvs.first() {
+        while let Some(receive) = self.recvs.next() {
             let outcome = match self.end {
                 End::Fault(lie) => Outcome::Failed { status: Lie::STATUS, vendor: lie as u32 },
                 _ => Outcome::Failed { status: WcStatus::WR_FLUSH_ERR, vendor: 0 },

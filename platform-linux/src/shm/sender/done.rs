@@ -10,13 +10,13 @@ use super::Sender;
 
 impl Sender {
     /// The peer says with an answer how many descriptors it has taken (low 20 bits). The answer may be older than what its
-    /// counter has said, but no more than a ring is long: each answer is read, in order.
+    /// counter has said, but no more than a ring is long: each answer is read, in order. Tells whether it says of more.
     #[inline]
-    pub(in super::super) fn on_answer(&mut self, consumed: u32) -> Result<(), Lie> {
+    pub(in super::super) fn on_answer(&mut self, consumed: u32) -> Result<bool, Lie> {
         let more = consumed.wrapping_sub(self.acked as u32) & ACK_MASK;
         // Older: less than nothing, which is more than there can be: the ring is far smaller than half the range.
         if u64::from(more) > self.sent - self.acked && more > ACK_MASK / 2 {
-            Ok(())
+            Ok(false)
         } else {
             self.take_off(more.into())
         }
@@ -24,30 +24,24 @@ impl Sender {
 
     /// The peer says the same by its counter, in full: it may be older by any number of answers.
     #[inline]
-    pub(in super::super) fn on_counter(&mut self, consumed: u64) -> Result<(), Lie> {
+    pub(in super::super) fn on_counter(&mut self, consumed: u64) -> Result<bool, Lie> {
         self.take_off(consumed.saturating_sub(self.acked))
     }
 
     /// The peer has taken so many more.
     #[inline]
-    fn take_off(&mut self, more: u64) -> Result<(), Lie> {
+    fn take_off(&mut self, more: u64) -> Result<bool, Lie> {
         if more > self.sent - self.acked {
             return Err(Lie::Acknowledgement);
         }
         self.acked += more;
-        Ok(())
+        Ok(more > 0)
     }
 
     /// Descriptors published.
     #[inline]
     pub(in super::super) fn sent(&self) -> u64 {
         self.sent
-    }
-
-    /// Descriptors that the peer has taken.
-    #[inline]
-    pub(in super::super) fn acked(&self) -> u64 {
-        self.acked
     }
 
     /// Whether something was posted that is not done.
