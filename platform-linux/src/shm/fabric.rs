@@ -184,7 +184,7 @@ impl Fabric for ShmFabric<'_> {
         self.local.prepare(buffers);
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_recv(&mut self, out: &mut Batch) {
         self.acknowledge();
         let before = out.len();
@@ -196,7 +196,7 @@ impl Fabric for ShmFabric<'_> {
         self.quiet_polls = if out.len() == before { self.quiet_polls.saturating_add(1) } else { 0 };
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_send(&mut self, out: &mut Batch) {
         for &slot in &self.visited {
             let Some((_, link)) = &mut self.links[slot as usize] else { continue };
@@ -231,7 +231,7 @@ impl Fabric for ShmFabric<'_> {
         (*id == conn).then(|| link.qp_num())
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_recv(&mut self, conn: ConnId, chain: &[RecvWr]) -> Result<(), PostError> {
         let Some(Some((id, link))) = self.links.get_mut(conn.slot()) else { return Err(NO_LINK) };
         if *id != conn {
@@ -240,7 +240,7 @@ impl Fabric for ShmFabric<'_> {
         link.post_recv(chain, &self.local)
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_send(&mut self, conn: ConnId, chain: (&[SendWr], &[SendWr])) -> Result<(), PostError> {
         let Some(Some((id, link))) = self.links.get_mut(conn.slot()) else { return Err(NO_LINK) };
         if *id != conn {

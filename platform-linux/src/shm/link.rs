@@ -151,7 +151,7 @@ impl Link {
         self.end != End::No
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_recv(&mut self, chain: &[RecvWr], local: &LocalMemory<'_>) -> Result<(), PostError> {
         for (taken, wr) in chain.iter().enumerate() {
             if !self.recvs.post(wr, local) {
@@ -161,7 +161,7 @@ impl Link {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_send(
         &mut self,
         chain: (&[SendWr], &[SendWr]),

@@ -99,7 +99,7 @@ impl<'m> LocalMemory<'m> {
     ///
     /// # Panics
     /// When it has not as many, or is not inside the arena: then it is of another one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lease(&self, lease: &Lease, len: u32) -> *mut u8 {
         let buffers = match lease.from() {
             Direction::Recv => &self.recv,

@@ -30,7 +30,7 @@ impl Posted {
     }
 
     /// Adds one; `false` when there are as many as there can be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post(&mut self, wr: &RecvWr, local: &LocalMemory<'_>) -> bool {
         if self.len as usize == self.stack.len() {
             return false;
