@@ -254,6 +254,10 @@ impl Handler for App {
             }
             _ => {}
         }
+        if let Some(dead) = self.dead {
+            // Maybe one that had this slot before: what the message brought is not its.
+            assert_eq!(cx.send(dead, &[]), Err(SendError::NotOpen), "{dead} is over");
+        }
         // First what is sent here, then the answer in place: in this order they are queued.
         self.go_on(cx, conn);
         if self.random.chance(self.plan.closes) {

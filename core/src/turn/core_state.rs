@@ -114,15 +114,20 @@ impl<'m> Core<'m> {
         }
     }
 
-    /// Books credits that a message on this connection has brought.
-    pub(super) fn book_credits(&mut self, id: ConnId, credits: u32) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.credits.gain_checked(credits);
-        }
-    }
-
-    pub(super) fn queue_app(&mut self, id: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
+    /// Queues a message of the application's. `brought` are the credits of the message in whose callback that is, if it came
+    /// on the same slot: then the slot is flushed or marked after the callback.
+    pub(super) fn queue_app(
+        &mut self,
+        id: ConnId,
+        brought: Option<&mut u32>,
+        len: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
         let conn = self.conns.get_mut(id).filter(|conn| conn.flows()).ok_or(SendError::NotOpen)?;
+        let is_at_hand = brought.is_some();
+        if let Some(credits) = brought {
+            conn.credits.gain_checked(core::mem::take(credits));
+        }
         if len > conn.send_bytes_max {
             return Err(SendError::TooLong { asked: len, max: conn.send_bytes_max });
         }
@@ -138,7 +143,9 @@ impl<'m> Core<'m> {
         fill(&mut buf[..len as usize]);
         let buf = self.send_pool.lend(buf, conn.send_work);
         queue_data(&self.config, &mut self.stats, conn, self.sends, buf, len);
-        self.dirty.mark(id.slot());
+        if !is_at_hand {
+            self.dirty.mark(id.slot());
+        }
         Ok(())
     }
 

@@ -13,26 +13,27 @@ use crate::time::Instant;
 pub struct Cx<'a, 'm> {
     pub(super) core: &'a mut Core<'m>,
     /// Credits that the message which the callback is shown has brought, and to which slot's connection. They are booked
-    /// after the callback, with everything else about the message, or when it sends on that connection.
-    brought: (usize, u32),
+    /// after the callback, with everything else about the message, or when it sends on that connection. What it sends there
+    /// goes out right after it, or is marked then.
+    brought: Option<(usize, u32)>,
 }
 
 impl<'a, 'm> Cx<'a, 'm> {
     #[inline(always)]
     pub(super) fn new(core: &'a mut Core<'m>) -> Self {
-        Self { core, brought: (0, 0) }
+        Self { core, brought: None }
     }
 
     /// For a message on the connection in `slot`, which brought so many credits.
     #[inline(always)]
     pub(super) fn with_credits(core: &'a mut Core<'m>, slot: usize, credits: u32) -> Self {
-        Self { core, brought: (slot, credits) }
+        Self { core, brought: Some((slot, credits)) }
     }
 
     /// Credits that are not booked yet.
     #[inline(always)]
     pub(super) fn credits_left(self) -> u32 {
-        self.brought.1
+        self.brought.map_or(0, |(_, credits)| credits)
     }
 }
 
@@ -114,10 +115,8 @@ impl Cx<'_, '_> {
     /// # Errors
     /// See [`SendError`]; `fill` was not called and nothing was queued.
     pub fn send_with(&mut self, conn: ConnId, len: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
-        if self.brought.0 == conn.slot() {
-            self.core.book_credits(conn, core::mem::take(&mut self.brought.1));
-        }
-        self.core.queue_app(conn, len, fill)
+        let brought = self.brought.as_mut().filter(|(slot, _)| *slot == conn.slot()).map(|(_, credits)| credits);
+        self.core.queue_app(conn, brought, len, fill)
     }
 
     /// Closes a connection: what was sent is still delivered (within the linger time), then both sides are
