@@ -151,7 +151,14 @@ fn whoever_asks_is_heard_at_once_however_many_say_nothing() {
     let dropped = server.control.last_dropped().expect("one gave way").to_string();
     assert!(dropped.contains("no room for more"), "{dropped}");
     assert_eq!(server.control.counters().dropped, turned_away + 1);
-    assert!(server.control.incoming[0].as_ref().is_some_and(|first| first.offer.is_some()), "who has asked stays");
+    let has_asked = |server: &Server, place: usize| {
+        server.control.incoming[place].as_ref().is_some_and(|incoming| incoming.offer.is_some())
+    };
+    assert!(has_asked(&server, 0), "who has asked stays");
+    // The first of the silent ones has gone, and `late` has its place; the second asks in time.
+    ask(&silent[1]);
+    assert_eq!(server.control.make_room(), Some(3), "the third gives way");
+    assert!(has_asked(&server, 1) && has_asked(&server, 2));
 }
 
 #[test]

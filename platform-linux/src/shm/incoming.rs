@@ -51,10 +51,9 @@ impl ShmControl<'_> {
             self.part_with(socket, Whose::Strangers);
             return Ok(());
         }
-        if self.waiting_clients == self.incoming.len() {
-            self.make_room();
-        }
-        let Some(place) = self.incoming.iter().position(Option::is_none) else {
+        let is_full = self.waiting_clients == self.incoming.len();
+        let place = if is_full { self.make_room() } else { self.incoming.iter().position(Option::is_none) };
+        let Some(place) = place else {
             self.note_dropped(peer, DropReason::Crowded(self.waiting_clients));
             self.refuse(&socket, NO_RESOURCES, PrivateData::new());
             self.part_with(socket, Whose::Peers);
@@ -73,27 +72,32 @@ impl ShmControl<'_> {
         Ok(())
     }
 
-    /// Turns away the client that has waited longest and has sent nothing, not even by now. So those that say nothing keep no
-    /// places from those that ask, which do so as soon as they have connected.
-    fn make_room(&mut self) {
+    /// Turns away the client that has waited longest and has sent nothing, not even by now, and gives its place. So those that
+    /// say nothing keep no places from those that ask, which do so as soon as they have connected.
+    pub(super) fn make_room(&mut self) -> Option<usize> {
         while let Some((place, serial)) = self.longest_silent() {
             // What it may have sent meanwhile: its regions, and the request.
             for _ in 0..2 {
                 self.on_incoming(place, serial);
             }
-            if self.longest_silent() != Some((place, serial)) {
-                if self.waiting_clients < self.incoming.len() {
-                    return;
-                }
-                continue;
+            let place = usize::from(place);
+            match &self.incoming[place] {
+                Some(incoming) if incoming.offer.is_some() => continue,
+                Some(_) => self.turn_away(place),
+                // What it sent was no request.
+                None => {}
             }
-            let crowded = DropReason::Crowded(self.waiting_clients);
-            if let Some(incoming) = self.take_incoming(place.into()) {
-                self.note_dropped(incoming.peer, crowded);
-                self.refuse(&incoming.socket, NO_RESOURCES, PrivateData::new());
-                self.part_with(incoming.socket, Whose::Peers);
-            }
-            return;
+            return Some(place);
+        }
+        None
+    }
+
+    fn turn_away(&mut self, place: usize) {
+        let crowded = DropReason::Crowded(self.waiting_clients);
+        if let Some(incoming) = self.take_incoming(place as u32) {
+            self.note_dropped(incoming.peer, crowded);
+            self.refuse(&incoming.socket, NO_RESOURCES, PrivateData::new());
+            self.part_with(incoming.socket, Whose::Peers);
         }
     }
 
