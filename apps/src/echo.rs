@@ -10,7 +10,7 @@ use spinwire_core::time::{Instant, Nanos};
 use spinwire_core::turn::{Answer, Cx, Handler, Request, Verdict};
 
 use crate::log::Log;
-use crate::reason::{Over, Words};
+use crate::reason::{Over, RefusalWords, Words};
 use crate::units::counted;
 use spinwire_linux::runtime::Troubles;
 use spinwire_linux::signals::{self, Stop};
@@ -192,7 +192,9 @@ impl fmt::Display for Event {
                     None => Ok(()),
                 }
             }
-            Event::Refused { peer, refusal } => write!(f, "{} refused: {refusal}", Who(peer)),
+            Event::Refused { peer, refusal } => {
+                write!(f, "{} refused: {}", Who(peer), RefusalWords(refusal, Over::from(*peer)))
+            }
             Event::Troubled(troubles) => troubles.fmt(f),
             Event::Stopping { signal, live } => {
                 let signal = signals::name(*signal);

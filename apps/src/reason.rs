@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Error;
 
 use spinwire_core::cm::event::{CmEventKind, Peer};
+use spinwire_core::cm::hello::{HelloError, Refusal};
 use spinwire_core::cm::reason::CloseReason;
 use spinwire_core::cm::table::State;
 use spinwire_linux::address::Address;
@@ -63,6 +64,20 @@ impl fmt::Display for Words<'_> {
     }
 }
 
+/// Prints why a request was refused.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusalWords<'a>(pub &'a Refusal, pub Over);
+
+impl fmt::Display for RefusalWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            // There are no others than spinwires there, and no raw mode.
+            RefusalWords(Refusal::NotSpinwire, Over::Shm) => f.write_str("the request is no spinwire's"),
+            RefusalWords(refusal, _) => refusal.fmt(f),
+        }
+    }
+}
+
 /// The words for what is called otherwise between processes than on a network.
 fn over_shm(reason: &CloseReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match *reason {
@@ -74,6 +89,8 @@ fn over_shm(reason: &CloseReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("refused by the peer, which does not say why")
         }
         CloseReason::Rejected { code } => write!(f, "refused by the peer with code {code}"),
+        CloseReason::Refused(refusal) => write!(f, "refused by the peer: {}", RefusalWords(&refusal, Over::Shm)),
+        CloseReason::Hello(HelloError::NotSpinwire) => f.write_str("the peer's answer is no spinwire's"),
         CloseReason::Event { step: State::Connecting, event: CmEventKind::ConnectError, status } => match -status {
             libc::ECONNRESET => f.write_str("the server hung up before it answered"),
             libc::EPROTO => f.write_str("the server's answer is not what this version understands"),
@@ -128,13 +145,18 @@ mod tests {
             CloseReason::Rejected { code: 3 },
             CloseReason::Rejected { code: 28 },
             CloseReason::Rejected { code: 77 },
+            CloseReason::Refused(Refusal::NotSpinwire),
+            CloseReason::Hello(HelloError::NotSpinwire),
             CloseReason::Event { step: State::Connecting, event, status: -libc::ECONNRESET },
             CloseReason::KeepaliveLost { silent: Nanos::from_secs(9), asked: true, acknowledged: true },
             CloseReason::KeepaliveLost { silent: Nanos::from_secs(9), asked: true, acknowledged: false },
             CloseReason::KeepaliveLost { silent: Nanos::from_secs(9), asked: false, acknowledged: false },
         ] {
             let text = words(reason, Over::Shm);
-            assert!(!["port", "device", "InfiniBand", "machine"].iter().any(|word| text.contains(word)), "{text}");
+            assert!(
+                !["port", "device", "InfiniBand", "machine", "rdma", "raw"].iter().any(|word| text.contains(word)),
+                "{text}"
+            );
         }
     }
 }

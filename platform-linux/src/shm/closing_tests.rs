@@ -102,6 +102,16 @@ fn all_that_one_packet_can_carry_is_closed_elsewhere() {
 }
 
 #[test]
+fn rubbish_is_told_as_that_and_nobody_is_taken_for_an_rdma_program() {
+    let mut server = Server::new("rubbish");
+    let client = server.client();
+    client.send_any(b"GET / HTTP/1.1", &[]).unwrap();
+    assert!(server.turn().is_none());
+    let dropped = server.control.last_dropped().expect("it is told").to_string();
+    assert!(dropped.ends_with("sent what is no spinwire's request"), "{dropped}");
+}
+
+#[test]
 fn a_client_with_more_descriptors_than_the_handshake_has_is_told_from_others() {
     let mut server = Server::new("more");
     let geometry = Geometry::of(&config(200));

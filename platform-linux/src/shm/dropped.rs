@@ -23,7 +23,7 @@ pub struct Dropped {
 #[non_exhaustive]
 pub enum DropReason {
     /// It was told so.
-    #[error(transparent)]
+    #[error("{}", refused(.0))]
     Refused(Refusal),
     /// What its request brought along cannot be used.
     #[error("{}{}", .0, hint(.0))]
@@ -40,6 +40,14 @@ pub enum DropReason {
     /// There was no room for so many that had not been answered yet. Those that have sent no request give way first.
     #[error("{0} clients were waiting for an answer, and there was no room for more")]
     Crowded(usize),
+}
+
+/// In core's words a request without a hello may be a plain rdma_cm program's; nobody is one here.
+fn refused(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotSpinwire => "sent what is no spinwire's request".to_owned(),
+        refusal => refusal.to_string(),
+    }
 }
 
 fn hint(error: &AttachError) -> String {
