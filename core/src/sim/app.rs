@@ -48,7 +48,6 @@ const ANSWER: u8 = 2;
 impl App {
     /// An application on `node` that shares `book` with the others on the net.
     pub fn new(node: usize, net: &Net, book: &Book, plan: Plan) -> Self {
-        let random = Random(node as u64 + 77);
         Self {
             node,
             plan,
@@ -58,7 +57,7 @@ impl App {
             strict: false,
             reconnects: 0,
             dead: None,
-            random,
+            random: Random(node as u64 + 77),
             net: net.clone(),
             book: book.clone(),
         }
@@ -160,6 +159,10 @@ impl App {
 
 impl Handler for App {
     fn on_request(&mut self, _: &Request) -> Verdict {
+        if self.closes_all {
+            // Nobody would close it any more.
+            return Verdict::Refuse(Refusal::ShuttingDown);
+        }
         if self.random.chance(self.plan.refuses) {
             record::fault(Fault::RequestRefused);
             return Verdict::Refuse(Refusal::Application(self.plan.refuses));
