@@ -143,7 +143,7 @@ pub(super) struct Walk {
     pub(super) at: u32,
     /// Slots from here to the end of the round, this one included.
     left: u32,
-    /// Where places begin again at 0 is a power of two.
+    /// Behind the last place the first comes again: the length of all places, a power of two, less one.
     mask: u32,
     /// What the phase bit is in this round.
     pub(super) phase: bool,

@@ -22,13 +22,13 @@ impl Sender {
         }
     }
 
-    /// The peer says the same by its counter, in full: it may be older by any number of answers.
+    /// The peer says the same by its counter, in full: it may be older by any number of answers. Tells whether it says of more.
     #[inline]
     pub(in super::super) fn on_counter(&mut self, consumed: u64) -> Result<bool, Lie> {
         self.take_off(consumed.saturating_sub(self.acked))
     }
 
-    /// The peer has taken so many more.
+    /// The peer has taken so many more; whether that is any.
     #[inline]
     fn take_off(&mut self, more: u64) -> Result<bool, Lie> {
         if more > self.sent - self.acked {
