@@ -33,7 +33,7 @@ pub trait Fabric {
     fn poll_send(&mut self, out: &mut Batch);
 
     /// Posts receives in one chain. The buffers belong to the device until their completion or until the queue pair is
-    /// destroyed, also when the connection fails.
+    /// destroyed, also when the connection fails. Which of a connection's receives a message takes is the fabric's choice.
     ///
     /// # Errors
     /// The first `taken` were posted, the rest were not.

@@ -105,7 +105,9 @@ impl Wire {
     ) -> bool {
         let (node, conn) = (self.ends[end].node, self.ends[end].conn.expect("a queue pair has an owner"));
         let qp = self.ends[end].qp.as_mut().expect("a queue pair");
-        let (wr_id, index) = qp.recvs.pop_front().expect("a posted receive");
+        // Half of them take the oldest, as a device does, the others the newest, as shared memory does.
+        let taken = if end.is_multiple_of(2) { qp.recvs.pop_front() } else { qp.recvs.pop_back() };
+        let (wr_id, index) = taken.expect("a posted receive");
         let mut room = 0;
         let fits = touch(memory, (node, conn), BufferName { from: Direction::Recv, index }, |bytes| {
             room = bytes.len();
